@@ -1,0 +1,61 @@
+//! Compiles the wire definitions (without `protoc`) and assembles the Lua script.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use prost::Message as _;
+
+const PROTOS: &[&str] = &["envoy/service/ratelimit/v3/rls.proto"];
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    compile_protos(&out)?;
+    assemble_lua(&out)?;
+    Ok(())
+}
+
+/// Rust types and server from `proto/`, and the descriptor set that reflection
+/// and the JSON face read.
+fn compile_protos(out: &Path) -> Result<(), Box<dyn Error>> {
+    println!("cargo:rerun-if-changed=proto");
+    let descriptors = protox::compile(PROTOS, ["proto"])?;
+    fs::write(out.join("descriptors.bin"), descriptors.encode_to_vec())?;
+    tonic_prost_build::configure()
+        .build_client(true)
+        .build_server(true)
+        .compile_fds(descriptors)?;
+    Ok(())
+}
+
+/// One script out of many files: every `lua/limit/*.lua` defines one algorithm
+/// and `lua/decide.lua`, which comes last, runs them.
+fn assemble_lua(out: &Path) -> Result<(), Box<dyn Error>> {
+    println!("cargo:rerun-if-changed=lua");
+    let mut parts: Vec<PathBuf> = fs::read_dir("lua/limit")?
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<Result<_, _>>()?;
+    parts.retain(|path| path.extension().is_some_and(|ext| ext == "lua"));
+    parts.sort();
+    parts.insert(0, PathBuf::from("lua/prelude.lua"));
+    parts.push(PathBuf::from("lua/decide.lua"));
+    let mut script = String::new();
+    for part in &parts {
+        script.push_str(&without_comments(&fs::read_to_string(part)?));
+    }
+    fs::write(out.join("decide.lua"), script)?;
+    Ok(())
+}
+
+/// Drops whole-line comments and indentation: they would only be sent to Redis
+/// and kept in its script cache.
+fn without_comments(source: &str) -> String {
+    let mut kept = String::with_capacity(source.len());
+    for line in source.lines().map(str::trim) {
+        if !line.is_empty() && !line.starts_with("--") {
+            kept.push_str(line);
+            kept.push('\n');
+        }
+    }
+    kept
+}

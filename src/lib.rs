@@ -1,0 +1,25 @@
+//! tidegate decides whether requests may pass.
+//!
+//! A request flows down through the rooms of this crate and the answer comes
+//! back as values; no room knows one above it:
+//!
+//! ```text
+//! transport -> policy (match) -> decide -> store -> limit      admin and telemetry stand beside
+//! ```
+//!
+//! - [`limit`]: the algorithms, pure state machines.
+//! - [`store`]: where counters live; one call decides a whole request.
+//! - [`policy`]: from YAML to rules that can be looked up.
+//! - [`decide`]: match, charge, combine.
+//! - [`transport`]: gRPC and HTTP; decode, call, encode.
+//! - [`telemetry`]: metrics and logs.
+
+pub mod clock;
+pub mod decide;
+pub mod limit;
+pub mod policy;
+pub mod proto;
+pub mod store;
+pub mod telemetry;
+pub mod transport;
+pub mod units;

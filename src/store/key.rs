@@ -1,0 +1,170 @@
+//! The names of counters: unambiguous, readable, bounded in length.
+//!
+//! `domain|key=value|…|limit`, where `limit` is the algorithm with its window.
+//! In every part `%`, `|`, `=`, braces and control characters are written as
+//! `%XX`, so that no text from a client can imitate another key, forge a hash
+//! tag of Redis Cluster or break a line. A key longer than [`MAX_KEY`] bytes is
+//! replaced by its BLAKE3 hash.
+
+use std::fmt::Write as _;
+
+use smallvec::SmallVec;
+
+use crate::limit::Limit;
+
+/// Longest key that is kept as it is, in bytes.
+pub const MAX_KEY: usize = 192;
+
+/// The keys of one request, in one buffer.
+#[derive(Debug, Default)]
+pub struct KeyBuf {
+    bytes: SmallVec<[u8; 256]>,
+}
+
+/// One key in a [`KeyBuf`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyRef {
+    start: u32,
+    end: u32,
+}
+
+/// A key under construction; dropped unless finished.
+#[derive(Debug)]
+pub struct KeyWriter<'a> {
+    buf: &'a mut KeyBuf,
+    start: usize,
+}
+
+impl KeyBuf {
+    /// The bytes of a key.
+    pub fn get(&self, key: KeyRef) -> &[u8] {
+        self.bytes.get(key.start as usize..key.end as usize).unwrap_or_default()
+    }
+
+    /// Starts a key of `domain`.
+    pub fn writer(&mut self, domain: &str) -> KeyWriter<'_> {
+        let start = self.bytes.len();
+        let mut writer = KeyWriter { buf: self, start };
+        writer.escaped(domain);
+        writer
+    }
+}
+
+impl KeyWriter<'_> {
+    /// Adds one entry of the descriptor.
+    pub fn entry(&mut self, key: &str, value: &str) {
+        self.buf.bytes.push(b'|');
+        self.escaped(key);
+        self.buf.bytes.push(b'=');
+        self.escaped(value);
+    }
+
+    /// Ends the key with the limit that it counts for.
+    pub fn finish(self, limit: &Limit) -> KeyRef {
+        let Self { buf, start } = self;
+        buf.bytes.push(b'|');
+        // Writing to a byte buffer cannot fail.
+        let _ = write!(Bytes(&mut buf.bytes), "{limit}");
+        if buf.bytes.len() - start > MAX_KEY {
+            let hash = blake3::hash(&buf.bytes[start..]).to_hex();
+            buf.bytes.truncate(start);
+            buf.bytes.push(b'#');
+            buf.bytes.extend_from_slice(hash.as_bytes());
+        }
+        KeyRef { start: offset(start), end: offset(buf.bytes.len()) }
+    }
+
+    /// Forgets the key.
+    pub fn discard(self) {
+        self.buf.bytes.truncate(self.start);
+    }
+
+    fn escaped(&mut self, part: &str) {
+        let mut plain = 0;
+        let bytes = part.as_bytes();
+        for (at, &byte) in bytes.iter().enumerate() {
+            if matches!(byte, b'%' | b'|' | b'=' | b'{' | b'}' | 0..=0x1f | 0x7f) {
+                self.buf.bytes.extend_from_slice(&bytes[plain..at]);
+                let hex = [hex_digit(byte >> 4), hex_digit(byte & 15)];
+                self.buf.bytes.extend_from_slice(&[b'%', hex[0], hex[1]]);
+                plain = at + 1;
+            }
+        }
+        self.buf.bytes.extend_from_slice(&bytes[plain..]);
+    }
+}
+
+const fn hex_digit(nibble: u8) -> u8 {
+    match nibble {
+        0..=9 => b'0' + nibble,
+        _ => b'A' + (nibble - 10),
+    }
+}
+
+/// Offsets are `u32`: a message is at most a few MiB, and keys are bounded.
+fn offset(at: usize) -> u32 {
+    u32::try_from(at).unwrap_or(u32::MAX)
+}
+
+struct Bytes<'a>(&'a mut SmallVec<[u8; 256]>);
+
+impl std::fmt::Write for Bytes<'_> {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        self.0.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limit::FixedWindow;
+    use crate::units::{Hits, Span};
+
+    fn key(domain: &str, entries: &[(&str, &str)]) -> String {
+        let limit =
+            Limit::FixedWindow(FixedWindow::new(Hits::new(1), Span::from_secs(60)).unwrap());
+        let mut buf = KeyBuf::default();
+        let mut writer = buf.writer(domain);
+        for (key, value) in entries {
+            writer.entry(key, value);
+        }
+        let key = writer.finish(&limit);
+        String::from_utf8(buf.get(key).to_vec()).unwrap()
+    }
+
+    #[test]
+    fn a_key_can_be_read() {
+        assert_eq!(
+            key("shop", &[("path", "/cart"), ("ip", "1.2.3.4")]),
+            "shop|path=/cart|ip=1.2.3.4|fw60s"
+        );
+    }
+
+    #[test]
+    fn parts_cannot_imitate_each_other() {
+        let keys = [
+            key("a", &[("b", "c|d=e")]),
+            key("a", &[("b", "c"), ("d", "e")]),
+            key("a|b=c", &[("d", "e")]),
+            key("a", &[("b", "c%7Cd=e")]),
+            key("a", &[("b=c", "")]),
+            key("a", &[("b", "=c")]),
+        ];
+        let distinct: std::collections::HashSet<_> = keys.iter().collect();
+        assert_eq!(distinct.len(), keys.len(), "{keys:#?}");
+    }
+
+    #[test]
+    fn braces_and_control_characters_are_escaped() {
+        assert_eq!(key("a{b}", &[("c", "x\n\0y")]), "a%7Bb%7D|c=x%0A%00y|fw60s");
+    }
+
+    #[test]
+    fn a_long_key_is_hashed_to_a_bounded_one() {
+        let (long, longer) = ("x".repeat(500), "x".repeat(501));
+        let (one, two) = (key("a", &[("b", &long)]), key("a", &[("b", &longer)]));
+        assert_eq!(one.len(), 65);
+        assert_ne!(one, two);
+    }
+}

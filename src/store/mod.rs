@@ -1,0 +1,141 @@
+//! Where counters live. One call decides a whole request.
+
+pub mod key;
+pub mod memory;
+pub mod redis;
+
+use smallvec::SmallVec;
+
+use crate::limit::{Cost, Limit, Verdict};
+use crate::units::Timestamp;
+
+pub use key::{KeyBuf, KeyRef};
+
+/// One verdict per charge of a [`Plan`], in its order.
+pub type Verdicts = SmallVec<[Verdict; 4]>;
+
+/// How the charges of one request hang together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ChargeMode {
+    /// Each charge stands alone, as in envoyproxy/ratelimit.
+    #[default]
+    Independent,
+    /// A request that is refused consumes nothing, shadow charges aside.
+    AllOrNothing,
+}
+
+/// What the refusal of a charge means for its request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The request is refused.
+    Enforced,
+    /// Nothing: it is only counted.
+    Shadow,
+    /// The request is refused if all quota charges are.
+    Quota,
+}
+
+/// One limit to be charged.
+#[derive(Clone, Copy, Debug)]
+pub struct Charge {
+    /// The limit, with the parameters in force for this request.
+    pub limit: Limit,
+    /// The counter, in the plan's keys.
+    pub key: KeyRef,
+    /// What to take, give back or look at.
+    pub cost: Cost,
+    /// What a refusal means.
+    pub role: Role,
+}
+
+/// Everything that one request charges; decided in one step.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// How the charges hang together.
+    pub mode: ChargeMode,
+    /// A quota descriptor without a limit is in the request: quota charges can
+    /// then never refuse it.
+    pub quota_passes: bool,
+    /// The charges, in request order.
+    pub charges: SmallVec<[Charge; 4]>,
+    /// The keys of the charges.
+    pub keys: KeyBuf,
+    /// The moment of the decision. Redis uses its own clock unless `pinned`.
+    pub now: Timestamp,
+    /// Whether `now` comes from a manual clock, which every store must follow.
+    pub pinned: bool,
+}
+
+impl Plan {
+    /// Whether these verdicts refuse the request.
+    pub fn refused_by(&self, verdicts: &[Verdict]) -> bool {
+        let mut quota = Quota { seen: self.quota_passes, passed: self.quota_passes };
+        for (charge, verdict) in self.charges.iter().zip(verdicts) {
+            match charge.role {
+                Role::Enforced if !verdict.allowed => return true,
+                Role::Quota => {
+                    quota.seen = true;
+                    quota.passed |= verdict.allowed;
+                }
+                Role::Enforced | Role::Shadow => {}
+            }
+        }
+        quota.seen && !quota.passed
+    }
+}
+
+struct Quota {
+    seen: bool,
+    passed: bool,
+}
+
+/// Why a store could not decide.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum StoreError {
+    /// No answer within the deadline of a decision.
+    #[error("the store did not answer within {0}")]
+    Timeout(crate::units::Span),
+    /// No connection, or the server says that it cannot serve now.
+    #[error("the store is unavailable: {0}")]
+    Unavailable(String),
+    /// Too many decisions wait already.
+    #[error("the queue in front of the store is full ({0} decisions wait)")]
+    Overloaded(usize),
+    /// The answer was not one that the script gives.
+    #[error("the store answered something unexpected: {0}")]
+    Protocol(String),
+}
+
+impl StoreError {
+    /// A short constant name, for metric labels.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Timeout(_) => "timeout",
+            Self::Unavailable(_) => "unavailable",
+            Self::Overloaded(_) => "overloaded",
+            Self::Protocol(_) => "protocol",
+        }
+    }
+}
+
+/// The place where counters live.
+#[derive(Debug)]
+pub enum Store {
+    /// In this process.
+    Memory(memory::MemoryStore),
+    /// In Redis or Valkey, shared with other replicas.
+    Redis(redis::RedisStore),
+}
+
+impl Store {
+    /// Decides all charges of `plan` atomically.
+    ///
+    /// # Errors
+    /// When the store could not decide; nothing is known of the charges then.
+    pub async fn decide(&self, plan: &Plan) -> Result<Verdicts, StoreError> {
+        match self {
+            Self::Memory(store) => Ok(store.decide(plan)),
+            Self::Redis(store) => store.decide(plan).await,
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Every metric, in one file. Label values come from the configuration or from
+//! a closed set, never from a request.
+
+use prometheus::{
+    Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry, TextEncoder,
+};
+
+use crate::limit::{Cost, Verdict};
+use crate::units::Hits;
+
+const RULE_LABELS: &[&str] = &["domain", "key1", "key2"];
+
+/// All metrics of one service, with the names of envoyproxy/ratelimit where it
+/// has them.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    registry: Registry,
+    rules: RuleMetrics,
+    /// Requests answered, by outcome of the call.
+    pub response_time: Histogram,
+    /// Failed calls, by `err_type`.
+    pub errors: IntCounterVec,
+    /// Requests whose refusal global shadow mode turned into OK.
+    pub global_shadow_mode: IntCounter,
+    /// Descriptors of unknown domains.
+    pub domain_not_found: IntCounter,
+    /// Configurations taken into force.
+    pub config_load_success: IntCounter,
+    /// Configurations refused.
+    pub config_load_error: IntCounter,
+    /// 1 while the configuration on disk is refused and an older one is in force.
+    pub config_stale: IntGauge,
+    /// Decisions answered by the failure mode instead of the store, by error kind.
+    pub store_errors: IntCounterVec,
+    /// Keys held by the memory store.
+    pub memory_keys: IntGauge,
+    /// Bytes held by the memory store, estimated.
+    pub memory_bytes: IntGauge,
+    /// Live keys that the memory store gave up to stay within its bound.
+    pub memory_evicted: IntCounter,
+}
+
+#[derive(Clone, Debug)]
+struct RuleMetrics {
+    total_hits: IntCounterVec,
+    over_limit: IntCounterVec,
+    near_limit: IntCounterVec,
+    within_limit: IntCounterVec,
+    shadow_mode: IntCounterVec,
+}
+
+/// The counters of one rule.
+#[derive(Clone, Debug)]
+pub struct RuleStats {
+    total_hits: IntCounter,
+    over_limit: IntCounter,
+    near_limit: IntCounter,
+    within_limit: IntCounter,
+    shadow_mode: IntCounter,
+}
+
+impl Metrics {
+    /// Fresh metrics in a registry of their own.
+    ///
+    /// # Panics
+    /// Never: names are constants, each registered once in a new registry.
+    pub fn new() -> Self {
+        let registry = Registry::new();
+        let rule = |name: &str, help: &str| {
+            let name = format!("ratelimit_service_rate_limit_{name}");
+            registered(&registry, IntCounterVec::new(Opts::new(name, help), RULE_LABELS))
+        };
+        let counter = |name: &str, help: &str| registered(&registry, IntCounter::new(name, help));
+        let gauge = |name: &str, help: &str| registered(&registry, IntGauge::new(name, help));
+        let labelled = |name: &str, help: &str, label: &str| {
+            registered(&registry, IntCounterVec::new(Opts::new(name, help), &[label]))
+        };
+        Self {
+            rules: RuleMetrics {
+                total_hits: rule("total_hits", "Hits asked of a rule, whatever came of them"),
+                over_limit: rule("over_limit", "Hits above the limit of a rule"),
+                near_limit: rule("near_limit", "Hits in the last fifth of a rule's limit"),
+                within_limit: rule("within_limit", "Hits within the limit of a rule"),
+                shadow_mode: rule("shadow_mode", "Hits over the limit that shadow mode let pass"),
+            },
+            response_time: registered(
+                &registry,
+                Histogram::with_opts(
+                    HistogramOpts::new(
+                        "ratelimit_service_response_time_seconds",
+                        "Time to decide a request",
+                    )
+                    .buckets(vec![
+                        0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.02,
+                        0.05, 0.1, 1.0,
+                    ]),
+                ),
+            ),
+            errors: labelled(
+                "ratelimit_service_should_rate_limit_error",
+                "Calls that ended in an error",
+                "err_type",
+            ),
+            global_shadow_mode: counter(
+                "ratelimit_service_global_shadow_mode",
+                "Requests whose refusal the global shadow mode let pass",
+            ),
+            domain_not_found: counter(
+                "ratelimit_service_domain_not_found",
+                "Descriptors that came with an unknown domain",
+            ),
+            config_load_success: counter(
+                "ratelimit_service_config_load_success",
+                "Configurations taken into force",
+            ),
+            config_load_error: counter(
+                "ratelimit_service_config_load_error",
+                "Configurations refused",
+            ),
+            config_stale: gauge(
+                "tidegate_config_stale",
+                "1 while the configuration on disk is refused and an older one is in force",
+            ),
+            store_errors: labelled(
+                "tidegate_store_errors",
+                "Decisions that the store failed to make, answered by the failure mode",
+                "kind",
+            ),
+            memory_keys: gauge("tidegate_memory_keys", "Counters held in memory"),
+            memory_bytes: gauge("tidegate_memory_bytes", "Memory held by counters, estimated"),
+            memory_evicted: counter(
+                "tidegate_memory_evicted",
+                "Live counters given up to stay within the memory bound",
+            ),
+            registry,
+        }
+    }
+
+    /// The counters of the rule with this place; the same place has the same
+    /// counters, across reloads.
+    pub fn rule(&self, domain: &str, key1: &str, key2: &str) -> RuleStats {
+        let labels = &[domain, key1, key2];
+        RuleStats {
+            total_hits: self.rules.total_hits.with_label_values(labels),
+            over_limit: self.rules.over_limit.with_label_values(labels),
+            near_limit: self.rules.near_limit.with_label_values(labels),
+            within_limit: self.rules.within_limit.with_label_values(labels),
+            shadow_mode: self.rules.shadow_mode.with_label_values(labels),
+        }
+    }
+
+    /// Everything in Prometheus' text format.
+    pub fn render(&self) -> String {
+        TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap_or_default()
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A metric, registered. Unreachable failures (a malformed or repeated constant
+/// name) show as a panic in every test that makes metrics.
+fn registered<M>(registry: &Registry, metric: prometheus::Result<M>) -> M
+where
+    M: prometheus::core::Collector + Clone + 'static,
+{
+    let metric = metric.expect("metric names are constant and valid");
+    registry.register(Box::new(metric.clone())).expect("metric names are distinct");
+    metric
+}
+
+impl RuleStats {
+    /// Counts one decision. A cost that crosses a threshold is split: only the
+    /// part above the limit is over, only the part above `near` is near.
+    pub fn record(&self, limit: Hits, near: Hits, cost: Cost, verdict: &Verdict, shadow: bool) {
+        let Cost::Take(hits) = cost else { return };
+        self.total_hits.inc_by(hits.get());
+        let before = limit.minus(verdict.remaining_before);
+        let after = before.plus(hits);
+        if verdict.allowed {
+            self.within_limit.inc_by(hits.get());
+            self.near_limit.inc_by(after.minus(near.max(before)).get());
+            return;
+        }
+        let over = after.minus(limit.max(before));
+        self.over_limit.inc_by(over.get());
+        self.near_limit.inc_by(limit.minus(near.max(before)).get());
+        if shadow {
+            self.shadow_mode.inc_by(over.get());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The arithmetic of the reference, at limit 20 with near 16.
+    #[test]
+    fn a_cost_that_crosses_a_threshold_is_split() {
+        // (used before, cost) -> (over, near, within)
+        let cases = [
+            ((2, 3), (0, 0, 3)),
+            ((16, 3), (0, 3, 3)),
+            ((15, 3), (0, 2, 3)),
+            ((19, 3), (2, 1, 0)),
+            ((15, 7), (2, 4, 0)),
+            ((20, 3), (3, 0, 0)),
+        ];
+        for ((used, cost), expected) in cases {
+            let stats = Metrics::new().rule("d", "k", "");
+            let (limit, near, cost) = (Hits::new(20), Hits::new(16), Hits::new(cost));
+            let verdict = Verdict {
+                allowed: Hits::new(used).plus(cost) <= limit,
+                remaining_before: limit.minus(Hits::new(used)),
+                ..Verdict::default()
+            };
+            stats.record(limit, near, Cost::Take(cost), &verdict, false);
+            let seen = (stats.over_limit.get(), stats.near_limit.get(), stats.within_limit.get());
+            assert_eq!(seen, expected, "{used} used, {cost} asked");
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! What operators see: metrics and logs.
+
+pub mod metrics;

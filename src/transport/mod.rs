@@ -1,0 +1,3 @@
+//! The faces of the service: decode, call, encode; no decisions.
+
+pub mod rls;
