@@ -107,11 +107,13 @@ impl Timestamp {
     }
 
     /// The moment `span` later, saturating.
+    #[must_use]
     pub const fn plus(self, span: Span) -> Self {
         Self(self.0.saturating_add(span.0))
     }
 
     /// The moment `span` earlier, not before the epoch.
+    #[must_use]
     pub const fn minus(self, span: Span) -> Self {
         Self(self.0.saturating_sub(span.0))
     }

@@ -1,79 +1,31 @@
 //! The decision: match every descriptor, charge in one step, combine.
 
+mod combine;
+mod matching;
+mod metadata;
+mod request;
+mod settings;
+
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use smallvec::smallvec;
 
+pub use combine::{Applied, Code, Decision, HeaderValues, Status, Statuses};
+pub use request::{Descriptor, Override, Request, RequestError};
+pub use settings::{FailureMode, HeaderNames, Settings};
+
+use self::matching::{Match, Matches};
 use crate::clock::Clock;
+use crate::limit::{Cost, Verdict};
 use crate::policy::Policies;
-use crate::store::Store;
+use crate::store::{Plan, Store, StoreError, Verdicts};
 use crate::telemetry::metrics::Metrics;
+use crate::units::{Hits, Span};
 
-/// What to answer when the store cannot decide.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum FailureMode {
-    /// Let the request pass.
-    #[default]
-    Open,
-    /// Refuse the request.
-    Closed,
-    /// Answer with an error, so that the proxy decides.
-    Error,
-}
-
-/// Names of the response headers that tell about the limit.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeaderNames {
-    /// The limit's `requests_per_unit`.
-    pub limit: String,
-    /// What is left of it.
-    pub remaining: String,
-    /// Seconds until it resets.
-    pub reset: String,
-}
-
-impl Default for HeaderNames {
-    fn default() -> Self {
-        Self {
-            limit: "RateLimit-Limit".into(),
-            remaining: "RateLimit-Remaining".into(),
-            reset: "RateLimit-Reset".into(),
-        }
-    }
-}
-
-/// How the service decides, beside its rules.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Refusals are counted but answered OK.
-    pub shadow_mode: bool,
-    /// Every descriptor is treated as one of a quota rule.
-    pub quota_mode: bool,
-    /// Headers that tell about the limit, if answers carry them.
-    pub response_headers: Option<HeaderNames>,
-    /// Answers carry the request and the rules' metadata as dynamic metadata.
-    pub dynamic_metadata: bool,
-    /// Share of a limit from which hits are "near" it.
-    pub near_limit_ratio: f32,
-    /// Most descriptors in one request.
-    pub max_descriptors: usize,
-    /// What to answer when the store cannot decide.
-    pub failure_mode: FailureMode,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            shadow_mode: false,
-            quota_mode: false,
-            response_headers: None,
-            dynamic_metadata: false,
-            near_limit_ratio: 0.8,
-            max_descriptors: 1024,
-            failure_mode: FailureMode::Open,
-        }
-    }
-}
+/// What a limit that could not be asked reports as its reset: soon, since the
+/// store may be back by then.
+const UNKNOWN_RESET: Span = Span::from_secs(1);
 
 /// Decides requests. Shared by all transports, behind an `Arc`.
 #[derive(Debug)]
@@ -97,7 +49,8 @@ impl Decider {
         Self { policies: ArcSwap::from_pointee(policies), store, clock, settings, metrics }
     }
 
-    /// The rules in force.
+    /// The rules in force. Take them once per request: a request sees one set
+    /// of rules, whatever a reload does meanwhile.
     pub fn policies(&self) -> Arc<Policies> {
         self.policies.load_full()
     }
@@ -125,5 +78,125 @@ impl Decider {
     /// The clock it decides by.
     pub fn clock(&self) -> &Clock {
         &self.clock
+    }
+
+    /// Decides `request` by `policies`.
+    ///
+    /// # Errors
+    /// When the store could not decide and the failure mode says to tell.
+    pub async fn decide<'s>(
+        &self,
+        policies: &'s Policies,
+        request: &Request<'_>,
+    ) -> Result<Decision<'s>, StoreError> {
+        let Some(domain) = policies.domain(request.domain) else {
+            self.metrics.domain_not_found.inc_by(request.descriptors.len() as u64);
+            let matches: Matches<'s> = smallvec![Match::None; request.descriptors.len()];
+            return Ok(self.decision(request, &matches, &Plan::default(), &[]));
+        };
+        let (matches, mut plan) = matching::plan(domain, request, &self.settings);
+        if plan.charges.is_empty() {
+            return Ok(self.decision(request, &matches, &plan, &[]));
+        }
+        let pinned = self.clock.pinned();
+        plan.pinned = pinned.is_some();
+        plan.now = pinned.unwrap_or_else(|| self.clock.now());
+        let verdicts = match self.store.decide(&plan).await {
+            Ok(verdicts) => {
+                self.count(domain, &matches, &plan, &verdicts);
+                verdicts
+            }
+            Err(error) => {
+                self.metrics.store_errors.with_label_values(&[error.kind()]).inc();
+                self.without_store(&plan, error)?
+            }
+        };
+        let decision = self.decision(request, &matches, &plan, &verdicts);
+        if self.settings.shadow_mode && plan.refused_by(&verdicts) {
+            self.metrics.global_shadow_mode.inc();
+        }
+        Ok(decision)
+    }
+
+    fn decision<'s>(
+        &self,
+        request: &Request<'_>,
+        matches: &Matches<'s>,
+        plan: &Plan,
+        verdicts: &[Verdict],
+    ) -> Decision<'s> {
+        let settings = &self.settings;
+        let (overall, statuses) = combine::combine(matches, plan, verdicts, settings);
+        let headers = settings.response_headers.as_ref();
+        let headers = headers.and_then(|_| combine::headers(matches, &statuses, settings));
+        let metadata = settings
+            .dynamic_metadata
+            .then(|| metadata::dynamic_metadata(request, matches, &statuses));
+        Decision { overall, statuses, headers, metadata }
+    }
+
+    /// Counts what each charge came to, in the counters of its rule.
+    fn count(
+        &self,
+        domain: &crate::policy::Domain,
+        matches: &Matches<'_>,
+        plan: &Plan,
+        verdicts: &Verdicts,
+    ) {
+        let mut decided = plan.charges.iter().zip(verdicts);
+        for found in matches {
+            let Match::Limited(limited) = found else { continue };
+            let Some((charge, verdict)) = decided.next() else { return };
+            let limit = charge.limit.ceiling();
+            let near = near_limit(limit, self.settings.near_limit_ratio);
+            let stats = limited.rule.map_or(&domain.override_stats, |rule| &rule.stats);
+            stats.record(limit, near, charge.cost, verdict, limited.shadow());
+        }
+    }
+
+    /// The answer of the failure mode, where it is one.
+    fn without_store(&self, plan: &Plan, error: StoreError) -> Result<Verdicts, StoreError> {
+        let allowed = match self.settings.failure_mode {
+            FailureMode::Open => true,
+            FailureMode::Closed => false,
+            FailureMode::Error => return Err(error),
+        };
+        let verdict = |charge: &crate::store::Charge| {
+            let untouched = charge.limit.ceiling();
+            let cost = if let Cost::Take(hits) = charge.cost { hits } else { Hits::ZERO };
+            Verdict {
+                allowed,
+                remaining: if allowed { untouched.minus(cost) } else { Hits::ZERO },
+                remaining_before: untouched,
+                retry_after: if allowed { Span::ZERO } else { UNKNOWN_RESET },
+                reset_after: UNKNOWN_RESET,
+            }
+        };
+        Ok(plan.charges.iter().map(verdict).collect())
+    }
+}
+
+/// The reference's arithmetic, to the unit: single precision, rounded down.
+#[allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "limits are below 2^32 and the ratio is from 0 to 1"
+)]
+fn near_limit(limit: Hits, ratio: f32) -> Hits {
+    Hits::new((limit.get() as f32 * ratio).floor() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_is_rounded_down_as_in_the_reference() {
+        let expected =
+            [(0, 0), (1, 0), (2, 1), (3, 2), (5, 4), (8, 6), (10, 8), (14, 11), (15, 12), (20, 16)];
+        for (limit, near) in expected {
+            assert_eq!(near_limit(Hits::new(limit), 0.8).get(), near, "limit {limit}");
+        }
     }
 }

@@ -109,6 +109,21 @@ impl State {
             Self::FixedWindow(state) => state.expires_at(),
         }
     }
+
+    /// How much is lost if the state is: the hits that it remembers. A store
+    /// that must give up a key gives up a light one.
+    pub fn weight(&self) -> u64 {
+        match self {
+            Self::FixedWindow(state) => state.count.get(),
+        }
+    }
+
+    /// Bytes that the state holds on the heap.
+    pub fn heap_bytes(&self) -> usize {
+        match self {
+            Self::FixedWindow(_) => 0,
+        }
+    }
 }
 
 impl fmt::Display for Limit {

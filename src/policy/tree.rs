@@ -8,12 +8,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use foldhash::fast::RandomState;
+use ahash::RandomState;
 
 use super::pattern::Pattern;
 use super::rule::Rule;
 use crate::store::ChargeMode;
 use crate::store::key::KeyWriter;
+use crate::telemetry::metrics::RuleStats;
 
 type Map<V> = HashMap<Box<str>, V, RandomState>;
 
@@ -32,6 +33,8 @@ pub struct Domain {
     pub charge: ChargeMode,
     /// The top level of its rules.
     pub root: Level,
+    /// The counters of limits that come with requests, all in one.
+    pub override_stats: RuleStats,
 }
 
 /// One level of rules: what may follow a given place.

@@ -1,10 +1,12 @@
 //! The gRPC face.
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use tonic::{Request, Response, Status};
+use tonic::{Code, Request, Response, Status};
 
-use crate::decide::Decider;
+use super::wire;
+use crate::decide::{Decider, RequestError};
 use crate::proto::rate_limit_service_server::RateLimitService;
 use crate::proto::{RateLimitRequest, RateLimitResponse};
 
@@ -25,10 +27,38 @@ impl Rls {
     /// Answers one request; shared by the gRPC and the JSON face.
     ///
     /// # Errors
-    /// The gRPC status that the call ends with.
-    pub async fn answer(&self, _request: &RateLimitRequest) -> Result<RateLimitResponse, Status> {
-        let _ = (&self.decider, self.reference_codes);
-        Err(Status::unimplemented("not yet"))
+    /// The gRPC status that the call ends with: `INVALID_ARGUMENT` or
+    /// `RESOURCE_EXHAUSTED` for a request that cannot be decided, `UNAVAILABLE`
+    /// when the store could not decide and the failure mode says to tell.
+    pub async fn answer(&self, message: &RateLimitRequest) -> Result<RateLimitResponse, Status> {
+        let start = Instant::now();
+        let metrics = self.decider.metrics();
+        let settings = self.decider.settings();
+        let request = wire::request(message, settings).map_err(|error| {
+            metrics.errors.with_label_values(&["service_error"]).inc();
+            self.refused(&error)
+        })?;
+        let policies = self.decider.policies();
+        let decision = self.decider.decide(&policies, &request).await.map_err(|error| {
+            metrics.errors.with_label_values(&["redis_error"]).inc();
+            Status::unavailable(error.to_string())
+        })?;
+        let response = wire::response(decision, settings);
+        metrics.response_time.observe(start.elapsed().as_secs_f64());
+        Ok(response)
+    }
+
+    fn refused(&self, error: &RequestError) -> Status {
+        let code = match error {
+            _ if self.reference_codes => Code::Unknown,
+            RequestError::TooManyDescriptors { .. } | RequestError::TooManyEntries { .. } => {
+                Code::ResourceExhausted
+            }
+            RequestError::EmptyDomain
+            | RequestError::NoDescriptors
+            | RequestError::UnknownUnit { .. } => Code::InvalidArgument,
+        };
+        Status::new(code, error.to_string())
     }
 }
 

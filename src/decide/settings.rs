@@ -1,0 +1,67 @@
+//! How the service decides, beside its rules.
+
+/// What to answer when the store cannot decide.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FailureMode {
+    /// Let the request pass.
+    #[default]
+    Open,
+    /// Refuse the request.
+    Closed,
+    /// Answer with an error, so that the proxy decides.
+    Error,
+}
+
+/// Names of the response headers that tell about the limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeaderNames {
+    /// The limit's `requests_per_unit`.
+    pub limit: String,
+    /// What is left of it.
+    pub remaining: String,
+    /// Seconds until it resets.
+    pub reset: String,
+}
+
+impl Default for HeaderNames {
+    fn default() -> Self {
+        Self {
+            limit: "RateLimit-Limit".into(),
+            remaining: "RateLimit-Remaining".into(),
+            reset: "RateLimit-Reset".into(),
+        }
+    }
+}
+
+/// How the service decides, beside its rules.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Refusals are counted but answered OK.
+    pub shadow_mode: bool,
+    /// Every descriptor is treated as one of a quota rule.
+    pub quota_mode: bool,
+    /// Headers that tell about the limit, if answers carry them.
+    pub response_headers: Option<HeaderNames>,
+    /// Answers carry the request and the rules' metadata as dynamic metadata.
+    pub dynamic_metadata: bool,
+    /// Share of a limit from which hits are "near" it.
+    pub near_limit_ratio: f32,
+    /// Most descriptors in one request.
+    pub max_descriptors: usize,
+    /// What to answer when the store cannot decide.
+    pub failure_mode: FailureMode,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            shadow_mode: false,
+            quota_mode: false,
+            response_headers: None,
+            dynamic_metadata: false,
+            near_limit_ratio: 0.8,
+            max_descriptors: 1024,
+            failure_mode: FailureMode::Open,
+        }
+    }
+}
