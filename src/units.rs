@@ -18,6 +18,8 @@ pub struct Span(u64);
 impl Span {
     /// No time at all.
     pub const ZERO: Self = Self(0);
+    /// Longer than any wait: what was asked for can never pass.
+    pub const FOREVER: Self = Self(u64::MAX);
 
     /// A span of `micros` microseconds.
     pub const fn from_micros(micros: u64) -> Self {

@@ -108,7 +108,11 @@ impl FixedWindow {
             allowed,
             remaining: if allowed { self.limit.minus(after) } else { Hits::ZERO },
             remaining_before: self.limit.minus(before),
-            retry_after: if allowed { Span::ZERO } else { reset_after },
+            retry_after: match cost {
+                _ if allowed => Span::ZERO,
+                Cost::Take(hits) if hits > self.limit => Span::FOREVER,
+                _ => reset_after,
+            },
             reset_after,
         }
     }

@@ -9,7 +9,7 @@ use crate::units::Timestamp;
 
 /// How many live entries are compared before one is given up.
 const EVICTION_SAMPLE: usize = 8;
-/// What an allocation costs beyond its bytes, roughly.
+/// Allocators round sizes up to about this step.
 const ALLOCATION: usize = 16;
 /// A table smaller than this is never shrunk.
 const SMALL_TABLE: usize = 256;
@@ -195,7 +195,7 @@ impl Shard {
 impl Entry {
     /// Bytes that the entry holds outside the table.
     fn outside(&self) -> usize {
-        self.key.len() + ALLOCATION + self.state.heap_bytes()
+        self.key.len().next_multiple_of(ALLOCATION) + self.state.heap_bytes()
     }
 }
 

@@ -1,0 +1,227 @@
+//! Sliding window log: the moment of every admitted hit.
+//!
+//! Exact: in no stretch of `window` are there more than `limit` hits. A hit of
+//! exactly the window's age has left it. Refused hits are not logged; where a
+//! block is set, the first refusal blocks the key and nothing prolongs or ends
+//! the block early. Lua twin: `lua/limit/sliding_log.lua`.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use super::{Cost, ParameterError, Verdict};
+use crate::units::{Hits, Span, Timestamp};
+
+/// The most hits that a log may hold unless said otherwise.
+pub const DEFAULT_MAX_WINDOW_SIZE: u32 = 1_000;
+
+/// What the log outlives its window by, as the seeds of this project have it.
+const HEADROOM: Span = Span::from_secs(1);
+
+/// The parameters of a sliding window log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlidingLog {
+    limit: Hits,
+    window: Span,
+    block: Span,
+}
+
+/// The log of one key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    /// Moments of admitted hits, oldest first, with how many there were.
+    hits: VecDeque<(Timestamp, u64)>,
+    /// The sum of them.
+    total: u64,
+    /// Until when the key is blocked.
+    blocked_until: Timestamp,
+    /// When the newest hit leaves, headroom included.
+    void_at: Timestamp,
+}
+
+impl SlidingLog {
+    /// At most `limit` hits in any stretch of `window`; once one is refused,
+    /// none for `block` (zero: no block).
+    ///
+    /// # Errors
+    /// If the window is empty, or if a log of `limit` hits would be larger than
+    /// `max_window_size`.
+    pub fn new(
+        limit: Hits,
+        window: Span,
+        block: Span,
+        max_window_size: u32,
+    ) -> Result<Self, ParameterError> {
+        if window.is_zero() {
+            return Err(ParameterError::EmptyWindow);
+        }
+        if limit > Hits::from(max_window_size) {
+            return Err(ParameterError::LogTooLarge { limit, max_window_size });
+        }
+        Ok(Self { limit, window, block })
+    }
+
+    /// How many hits the window admits.
+    pub const fn limit(&self) -> Hits {
+        self.limit
+    }
+
+    /// How long the window is.
+    pub const fn window(&self) -> Span {
+        self.window
+    }
+
+    /// How long a refusal blocks the key; zero if it does not.
+    pub const fn block(&self) -> Span {
+        self.block
+    }
+
+    /// Decides `cost` at `now`.
+    pub fn step(&self, state: &mut State, now: Timestamp, cost: Cost) -> Verdict {
+        let limit = self.limit.get();
+        let blocked = self.blocked_for(state, now);
+        state.forget(now.minus(self.window));
+        let before = limit.saturating_sub(state.total);
+        let (allowed, wanted) = match cost {
+            Cost::Check => (blocked.is_zero() && before >= 1, 1),
+            Cost::Take(hits) => (blocked.is_zero() && hits.get() <= before, hits.get()),
+            Cost::Refund(_) => (true, 0),
+        };
+        match cost {
+            Cost::Take(hits) if allowed => state.log(now, hits.get(), self.window),
+            Cost::Take(_) => {
+                state.settle(now, self.window);
+                if blocked.is_zero() && !self.block.is_zero() {
+                    state.blocked_until = now.plus(self.block);
+                }
+            }
+            Cost::Refund(hits) => state.unlog(hits.get()),
+            Cost::Check => {}
+        }
+        let blocked = self.blocked_for(state, now);
+        let retry_after = if allowed {
+            Span::ZERO
+        } else if wanted > limit {
+            Span::FOREVER
+        } else if blocked.is_zero() {
+            state.room_after(wanted, limit, now, self.window)
+        } else {
+            // Hits may well outlive a short block.
+            blocked.max(state.room_after(wanted, limit, now, self.window))
+        };
+        let open = allowed && blocked.is_zero();
+        Verdict {
+            allowed,
+            remaining: if open { Hits::new(limit.saturating_sub(state.total)) } else { Hits::ZERO },
+            remaining_before: Hits::new(if blocked.is_zero() || allowed { before } else { 0 }),
+            retry_after,
+            reset_after: blocked.max(state.empty_after(now, self.window)),
+        }
+    }
+
+    /// How long the key is still blocked. A block from further in the future
+    /// than it can last comes from a clock that stepped back; it counts whole.
+    fn blocked_for(&self, state: &State, now: Timestamp) -> Span {
+        state.blocked_until.since(now).min(self.block)
+    }
+}
+
+impl State {
+    /// Drops hits at or before `cutoff`.
+    fn forget(&mut self, cutoff: Timestamp) {
+        while let Some(&(at, hits)) = self.hits.front()
+            && at <= cutoff
+        {
+            self.total -= hits;
+            self.hits.pop_front();
+        }
+    }
+
+    fn log(&mut self, now: Timestamp, hits: u64, window: Span) {
+        // After a step back of the clock, the newest hit may lie ahead.
+        let at = self.hits.back().map_or(now, |&(newest, _)| newest.max(now));
+        match self.hits.back_mut() {
+            Some((newest, count)) if *newest == at => *count += hits,
+            _ => self.hits.push_back((at, hits)),
+        }
+        self.total += hits;
+        self.void_at = at.plus(window).plus(HEADROOM);
+    }
+
+    /// Takes back the newest hits.
+    fn unlog(&mut self, mut hits: u64) {
+        while hits > 0
+            && let Some((_, count)) = self.hits.back_mut()
+        {
+            let taken = hits.min(*count);
+            *count -= taken;
+            self.total -= taken;
+            hits -= taken;
+            if *count == 0 {
+                self.hits.pop_back();
+            }
+        }
+    }
+
+    /// Moves hits that lie in the future, since the clock stepped back, to the
+    /// present: they count, but for one window from now at most.
+    fn settle(&mut self, now: Timestamp, window: Span) {
+        let mut late = 0;
+        while let Some(&(at, hits)) = self.hits.back()
+            && at > now
+        {
+            late += hits;
+            self.hits.pop_back();
+        }
+        if late > 0 {
+            self.total -= late;
+            self.log(now, late, window);
+        }
+    }
+
+    /// How long until `wanted` hits fit: until as many of the oldest as are in
+    /// the way have left.
+    fn room_after(&self, wanted: u64, limit: u64, now: Timestamp, window: Span) -> Span {
+        let mut excess = (self.total + wanted).saturating_sub(limit);
+        for &(at, hits) in &self.hits {
+            if excess == 0 {
+                break;
+            }
+            if hits >= excess {
+                return at.plus(window).since(now);
+            }
+            excess -= hits;
+        }
+        Span::ZERO
+    }
+
+    fn empty_after(&self, now: Timestamp, window: Span) -> Span {
+        self.hits.back().map_or(Span::ZERO, |&(newest, _)| newest.plus(window).since(now))
+    }
+
+    /// When the log is empty and the block over.
+    pub fn expires_at(&self) -> Timestamp {
+        let log = if self.hits.is_empty() { Timestamp::default() } else { self.void_at };
+        log.max(self.blocked_until)
+    }
+
+    /// Hits in the log.
+    pub const fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Whether the key was blocked and may still be.
+    pub fn is_blocked(&self) -> bool {
+        self.blocked_until > Timestamp::default()
+    }
+
+    /// Bytes on the heap.
+    pub fn heap_bytes(&self) -> usize {
+        self.hits.capacity() * size_of::<(Timestamp, u64)>()
+    }
+}
+
+impl fmt::Display for SlidingLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "sl{}", self.window)
+    }
+}

@@ -1,0 +1,10 @@
+//! Behaviours that broke in the field elsewhere, each a test that names its
+//! number (F01-F40).
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod matching;
+mod modes;
+mod requests;
+mod time;

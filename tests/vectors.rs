@@ -1,0 +1,122 @@
+//! Answers recorded from envoyproxy/ratelimit, given to tidegate on both
+//! stores (`tests/cases/vectors.json`).
+
+mod support;
+
+use prost::Message as _;
+use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor, ReflectMessage as _};
+use serde_json::{Map, Value};
+use tidegate::decide::HeaderNames;
+use tidegate::limit::Unit;
+use tidegate::proto::{DESCRIPTORS, RateLimitRequest, RateLimitResponse};
+
+use support::service::{Kind, NOW, Service, Setup};
+
+on_both_stores!(every_recorded_answer_is_given);
+
+async fn every_recorded_answer_is_given(kind: Kind) {
+    let vectors: Value = serde_json::from_str(include_str!("cases/vectors.json")).expect("JSON");
+    let cases = vectors["decisions"].as_array().expect("decisions");
+    assert!(cases.len() >= 42, "only {} cases", cases.len());
+    let mut faults = Vec::new();
+    for case in cases {
+        let Some(service) = setup(case).start(kind) else { return };
+        for (number, step) in case["steps"].as_array().expect("steps").iter().enumerate() {
+            let (seen, wanted) = (play(&service, &step["request"]).await, wanted(&step["response"]));
+            if seen != wanted {
+                let name = &case["name"];
+                faults.push(format!("{name}, step {number}:\n   wanted {wanted}\n      saw {seen}"));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+fn setup(case: &Value) -> Setup {
+    let mut setup = Setup::default();
+    for (name, text) in case["files"].as_object().expect("files") {
+        setup.files.push((name.clone(), text.as_str().expect("text").to_owned()));
+    }
+    for (name, value) in case["settings"].as_object().expect("settings") {
+        assert_eq!(value, "true");
+        match name.as_str() {
+            "SHADOW_MODE" => setup.settings.shadow_mode = true,
+            "QUOTA_MODE" => setup.settings.quota_mode = true,
+            "RESPONSE_DYNAMIC_METADATA" => setup.settings.dynamic_metadata = true,
+            "MERGE_DOMAIN_CONFIG" => setup.merge_domains = true,
+            "LIMIT_RESPONSE_HEADERS_ENABLED" => {
+                setup.settings.response_headers = Some(HeaderNames::default());
+            }
+            other => panic!("a setting that the test does not know: {other}"),
+        }
+    }
+    setup
+}
+
+/// The service's answer as JSON; an error as its message, since we choose
+/// better codes.
+async fn play(service: &Service, request: &Value) -> Value {
+    let kind = message("envoy.service.ratelimit.v3.RateLimitRequest");
+    let request = DynamicMessage::deserialize(kind, request).expect("a request");
+    let request: RateLimitRequest = request.transcode_to().expect("the same message");
+    match service.send(&request).await {
+        Ok(response) => in_windows(normal(to_json(&response))),
+        Err(status) => Value::String(status.message().to_owned()),
+    }
+}
+
+fn wanted(response: &Value) -> Value {
+    match response.get("error") {
+        Some(error) => error["message"].clone(),
+        None => normal(response.clone()),
+    }
+}
+
+fn message(name: &str) -> MessageDescriptor {
+    let pool = DescriptorPool::decode(DESCRIPTORS).expect("descriptors");
+    pool.get_message_by_name(name).expect("a message")
+}
+
+fn to_json(response: &RateLimitResponse) -> Value {
+    let kind = message("envoy.service.ratelimit.v3.RateLimitResponse");
+    let response = DynamicMessage::decode(kind, &*response.encode_to_vec()).expect("a response");
+    assert_eq!(response.descriptor().name(), "RateLimitResponse");
+    serde_json::to_value(&response).expect("JSON")
+}
+
+/// Numbers as doubles, since JSON does not tell 1 from 1.0.
+fn normal(value: Value) -> Value {
+    match value {
+        Value::Number(number) => number.as_f64().into(),
+        Value::Array(items) => items.into_iter().map(normal).collect(),
+        Value::Object(fields) => {
+            fields.into_iter().map(|(name, value)| (name, normal(value))).collect::<Map<_, _>>().into()
+        }
+        other => other,
+    }
+}
+
+/// Resets that are right written as `window_end`, as the recording has them.
+fn in_windows(mut response: Value) -> Value {
+    let mut ends = Vec::new();
+    let statuses = response.get_mut("statuses").and_then(Value::as_array_mut);
+    for status in statuses.into_iter().flatten() {
+        let Some(unit) = status["currentLimit"]["unit"].as_str().and_then(Unit::parse) else {
+            continue;
+        };
+        let window = unit.span().as_micros();
+        let end = (window - NOW.as_micros() % window).div_ceil(1_000_000);
+        if status["durationUntilReset"] == format!("{end}s") {
+            status["durationUntilReset"] = "window_end".into();
+        }
+        ends.push((status["currentLimit"]["requestsPerUnit"].as_f64().unwrap_or(0.0), end));
+    }
+    let headers = response.get_mut("responseHeadersToAdd").and_then(Value::as_array_mut);
+    if let Some([limit, _, reset]) = headers.map(Vec::as_mut_slice) {
+        let limit: f64 = limit["value"].as_str().and_then(|text| text.parse().ok()).expect("a limit");
+        if ends.iter().any(|(of, end)| *of == limit && reset["value"] == end.to_string()) {
+            reset["value"] = "window_end".into();
+        }
+    }
+    response
+}
