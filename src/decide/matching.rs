@@ -78,7 +78,7 @@ pub fn plan<'s>(
         let limit = limited.quota.limit;
         let limit = if free { limit.refusing_for_free() } else { limit };
         let cost = request.cost(descriptor);
-        plan.charges.push(Charge { limit, key: limited.key, cost, role });
+        plan.charges.push(Charge { limit, key: limited.key, cost, role, joined: false });
     }
     if settings.shadow_mode {
         // Nothing is refused, so everything is counted.

@@ -19,7 +19,7 @@ pub const MOST_ATTEMPTS: u32 = 1_000;
 pub struct Lockout {
     max_attempts: Hits,
     window: Span,
-    lockout: Span,
+    duration: Span,
 }
 
 /// What is known of one key.
@@ -45,7 +45,7 @@ impl Lockout {
         if max_attempts.is_zero() || max_attempts > Hits::from(MOST_ATTEMPTS) {
             return Err(ParameterError::Attempts { max_attempts, most: MOST_ATTEMPTS });
         }
-        Ok(Self { max_attempts, window, lockout })
+        Ok(Self { max_attempts, window, duration: lockout })
     }
 
     /// How many failures lock.
@@ -60,7 +60,7 @@ impl Lockout {
 
     /// For how long.
     pub const fn lockout(&self) -> Span {
-        self.lockout
+        self.duration
     }
 
     /// Decides `cost` at `now`.
@@ -115,14 +115,14 @@ impl Lockout {
         }
         state.void_at = now.plus(self.window);
         if state.recent(now, self.window) >= self.max_attempts.get() {
-            *state = State { locked_until: now.plus(self.lockout), ..State::default() };
+            *state = State { locked_until: now.plus(self.duration), ..State::default() };
         }
     }
 
     /// How long the key is still locked; never longer than a lock lasts, even
     /// if the clock has stepped back.
     fn locked_for(&self, state: &State, now: Timestamp) -> Span {
-        state.locked_until.since(now).min(self.lockout)
+        state.locked_until.since(now).min(self.duration)
     }
 }
 

@@ -7,7 +7,7 @@ pub mod redis;
 use smallvec::SmallVec;
 
 use crate::limit::{Cost, Limit, Verdict};
-use crate::units::Timestamp;
+use crate::units::{Hits, Span, Timestamp};
 
 pub use key::{KeyBuf, KeyRef};
 
@@ -46,6 +46,21 @@ pub struct Charge {
     pub cost: Cost,
     /// What a refusal means.
     pub role: Role,
+    /// It is one more rate of the rule that the charge before it belongs to.
+    pub joined: bool,
+}
+
+/// Charges that are decided together: they pass together, or none consumes
+/// anything.
+#[derive(Clone, Copy, Debug)]
+pub struct Group<'p> {
+    /// The charges, at least one.
+    pub charges: &'p [Charge],
+    /// The rates of one rule: any of them refuses, whatever its role in the
+    /// request.
+    pub one_rule: bool,
+    /// See [`Plan::quota_passes`].
+    pub quota_passes: bool,
 }
 
 /// Everything that one request charges; decided in one step.
@@ -69,24 +84,54 @@ pub struct Plan {
 impl Plan {
     /// Whether these verdicts refuse the request.
     pub fn refused_by(&self, verdicts: &[Verdict]) -> bool {
-        let mut quota = Quota { seen: self.quota_passes, passed: self.quota_passes };
+        let whole =
+            Group { charges: &self.charges, one_rule: false, quota_passes: self.quota_passes };
+        whole.refused_by(verdicts)
+    }
+
+    /// The charges as they are decided: all together, or rule by rule.
+    pub fn groups(&self) -> impl Iterator<Item = Group<'_>> {
+        let together = self.mode == ChargeMode::AllOrNothing;
+        let quota_passes = self.quota_passes;
+        let same = move |_: &Charge, next: &Charge| together || next.joined;
+        let groups = self.charges.chunk_by(same);
+        groups.map(move |charges| Group { charges, one_rule: !together, quota_passes })
+    }
+}
+
+impl Group<'_> {
+    /// What the refusal of `charge` means for the group.
+    pub const fn role(&self, charge: &Charge) -> Role {
+        if self.one_rule { Role::Enforced } else { charge.role }
+    }
+
+    /// Whether these verdicts refuse the group.
+    pub fn refused_by(&self, verdicts: &[Verdict]) -> bool {
+        let (mut quota_seen, mut quota_passed) = (self.quota_passes, self.quota_passes);
         for (charge, verdict) in self.charges.iter().zip(verdicts) {
-            match charge.role {
+            match self.role(charge) {
                 Role::Enforced if !verdict.allowed => return true,
                 Role::Quota => {
-                    quota.seen = true;
-                    quota.passed |= verdict.allowed;
+                    quota_seen = true;
+                    quota_passed |= verdict.allowed;
                 }
                 Role::Enforced | Role::Shadow => {}
             }
         }
-        quota.seen && !quota.passed
+        quota_seen && !quota_passed
     }
-}
 
-struct Quota {
-    seen: bool,
-    passed: bool,
+    /// What to do about a charge once the group is refused and everything is
+    /// back as it was: shadow charges go on as before, those that passed only
+    /// look, those that were refused keep their verdict.
+    pub fn cost_after_refusal(&self, charge: &Charge, passed: bool) -> Option<Cost> {
+        match (self.role(charge), charge.cost) {
+            (Role::Shadow, cost) => Some(cost),
+            _ if !passed => None,
+            (_, Cost::Refund(_)) => Some(Cost::Refund(Hits::ZERO)),
+            _ => Some(Cost::Check),
+        }
+    }
 }
 
 /// Why a store could not decide.
@@ -94,7 +139,7 @@ struct Quota {
 pub enum StoreError {
     /// No answer within the deadline of a decision.
     #[error("the store did not answer within {0}")]
-    Timeout(crate::units::Span),
+    Timeout(Span),
     /// No connection, or the server says that it cannot serve now.
     #[error("the store is unavailable: {0}")]
     Unavailable(String),

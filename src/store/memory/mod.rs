@@ -11,8 +11,8 @@ use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
 use self::shard::Shard;
-use super::{Charge, ChargeMode, Plan, Role, Verdicts};
-use crate::limit::Cost;
+use super::{Charge, Group, Plan, Verdicts};
+use crate::limit::{Cost, State, Verdict};
 use crate::units::Timestamp;
 
 /// Many, so that sweeping one takes microseconds and threads rarely meet.
@@ -66,57 +66,48 @@ impl MemoryStore {
         }
     }
 
-    /// Decides all charges of `plan` atomically.
+    /// Decides all charges of `plan`, each group atomically.
     pub fn decide(&self, plan: &Plan) -> Verdicts {
-        if plan.mode == ChargeMode::AllOrNothing && plan.charges.len() > 1 {
-            return self.decide_together(plan);
-        }
-        let alone = |charge: &Charge| {
-            let key = plan.keys.get(charge.key);
-            let hash = self.hasher.hash_one(key);
-            let mut shard = self.shards[index(hash)].lock();
-            shard.step(&self.hasher, hash, key, &charge.limit, plan.now, charge.cost)
-        };
-        plan.charges.iter().map(alone).collect()
-    }
-
-    /// All charges under their locks: step each; if the request is refused, put
-    /// everything back and answer what it would have found.
-    fn decide_together(&self, plan: &Plan) -> Verdicts {
-        let hashes: SmallVec<[u64; 4]> = plan
-            .charges
-            .iter()
-            .map(|charge| self.hasher.hash_one(plan.keys.get(charge.key)))
-            .collect();
-        let mut guards = self.lock_all(&hashes);
-        let mut step = |charge: &Charge, hash: u64, cost: Cost| {
-            let shard = guarded(&mut guards, hash)?;
-            let key = plan.keys.get(charge.key);
-            Some(shard.step_saving(&self.hasher, hash, key, &charge.limit, plan.now, cost))
-        };
         let mut verdicts = Verdicts::new();
-        let mut saved: SmallVec<[_; 4]> = SmallVec::new();
-        for (charge, &hash) in plan.charges.iter().zip(&hashes) {
-            let (verdict, before) = step(charge, hash, charge.cost).unwrap_or_default();
-            verdicts.push(verdict);
-            saved.push(before);
-        }
-        if !plan.refused_by(&verdicts) {
-            return verdicts;
-        }
-        for ((charge, &hash), before) in plan.charges.iter().zip(&hashes).zip(saved).rev() {
-            if let Some(shard) = guarded(&mut guards, hash) {
-                shard.restore(&self.hasher, hash, plan.keys.get(charge.key), before);
+        for group in plan.groups() {
+            match group.charges {
+                [charge] => verdicts.push(self.decide_alone(plan, charge)),
+                _ => verdicts.extend(self.decide_together(plan, &group)),
             }
         }
-        let mut step = |charge: &Charge, hash: u64, cost: Cost| {
-            let shard = guarded(&mut guards, hash)?;
-            let key = plan.keys.get(charge.key);
-            Some(shard.step(&self.hasher, hash, key, &charge.limit, plan.now, cost))
-        };
-        for ((charge, &hash), verdict) in plan.charges.iter().zip(&hashes).zip(&mut verdicts) {
-            if let Some(cost) = charge.cost_after_refusal(verdict.allowed) {
-                *verdict = step(charge, hash, cost).unwrap_or_default();
+        verdicts
+    }
+
+    fn decide_alone(&self, plan: &Plan, charge: &Charge) -> Verdict {
+        let key = plan.keys.get(charge.key);
+        let hash = self.hasher.hash_one(key);
+        let mut shard = self.shards[index(hash)].lock();
+        shard.step(&self.hasher, hash, key, &charge.limit, plan.now, charge.cost)
+    }
+
+    /// All charges under their locks: step each; if the group is refused, put
+    /// everything back and answer what it would have found.
+    fn decide_together(&self, plan: &Plan, group: &Group<'_>) -> Verdicts {
+        let hash = |charge: &Charge| self.hasher.hash_one(plan.keys.get(charge.key));
+        let hashes: SmallVec<[u64; 4]> = group.charges.iter().map(hash).collect();
+        let mut locked = Locked { guards: self.lock_all(&hashes), hasher: &self.hasher, plan };
+        let charges = || group.charges.iter().zip(&hashes);
+        let mut verdicts = Verdicts::new();
+        let mut saved: SmallVec<[Option<State>; 4]> = SmallVec::new();
+        for (charge, &hash) in charges() {
+            saved.push(locked.state(charge, hash));
+            verdicts.push(locked.step(charge, hash, charge.cost));
+        }
+        if !group.refused_by(&verdicts) {
+            return verdicts;
+        }
+        for ((charge, &hash), before) in charges().zip(saved).rev() {
+            locked.restore(charge, hash, before);
+        }
+        for ((charge, &hash), verdict) in charges().zip(&mut verdicts) {
+            match group.cost_after_refusal(charge, verdict.allowed) {
+                Some(cost) => *verdict = locked.step(charge, hash, cost),
+                None => locked.keep_penalty(charge, hash),
             }
         }
         verdicts
@@ -157,16 +148,45 @@ impl Default for MemoryStore {
     }
 }
 
-impl Charge {
-    /// What to do about this charge once its all-or-nothing request is refused
-    /// and everything is back as it was: shadow charges go on as before, those
-    /// that passed only look, those that were refused keep their verdict.
-    fn cost_after_refusal(&self, passed: bool) -> Option<Cost> {
-        match (self.role, self.cost) {
-            (Role::Shadow, cost) => Some(cost),
-            _ if !passed => None,
-            (_, Cost::Refund(_)) => Some(Cost::Refund(crate::units::Hits::ZERO)),
-            _ => Some(Cost::Check),
+/// The shards of one group, locked.
+struct Locked<'a> {
+    guards: Guards<'a>,
+    hasher: &'a RandomState,
+    plan: &'a Plan,
+}
+
+impl Locked<'_> {
+    fn shard(&mut self, hash: u64) -> Option<&mut Shard> {
+        let wanted = index(hash);
+        self.guards.iter_mut().find(|(at, _)| *at == wanted).map(|(_, shard)| &mut **shard)
+    }
+
+    fn state(&mut self, charge: &Charge, hash: u64) -> Option<State> {
+        let key = self.plan.keys.get(charge.key);
+        self.shard(hash)?.state(hash, key).cloned()
+    }
+
+    fn step(&mut self, charge: &Charge, hash: u64, cost: Cost) -> Verdict {
+        let (plan, hasher) = (self.plan, self.hasher);
+        let key = plan.keys.get(charge.key);
+        self.shard(hash).map_or_else(Verdict::default, |shard| {
+            shard.step(hasher, hash, key, &charge.limit, plan.now, cost)
+        })
+    }
+
+    fn restore(&mut self, charge: &Charge, hash: u64, before: Option<State>) {
+        let (plan, hasher) = (self.plan, self.hasher);
+        if let Some(shard) = self.shard(hash) {
+            shard.restore(hasher, hash, plan.keys.get(charge.key), before);
+        }
+    }
+
+    /// A refusal consumes nothing, but what it brings on itself (a block) stays,
+    /// if it is still refused without the rest of the group.
+    fn keep_penalty(&mut self, charge: &Charge, hash: u64) {
+        let before = self.state(charge, hash);
+        if self.step(charge, hash, charge.cost).allowed {
+            self.restore(charge, hash, before);
         }
     }
 }
@@ -175,11 +195,6 @@ impl Charge {
 #[allow(clippy::cast_possible_truncation)] // Masked to the number of shards.
 const fn index(hash: u64) -> usize {
     (hash >> 40) as usize & (SHARDS - 1)
-}
-
-fn guarded<'g>(guards: &'g mut Guards<'_>, hash: u64) -> Option<&'g mut Shard> {
-    let wanted = index(hash);
-    guards.iter_mut().find(|(at, _)| *at == wanted).map(|(_, shard)| &mut **shard)
 }
 
 #[cfg(test)]

@@ -69,20 +69,9 @@ impl Shard {
         verdict
     }
 
-    /// Like [`Shard::step`]; also gives the state before, for
-    /// [`Shard::restore`].
-    pub(super) fn step_saving(
-        &mut self,
-        hasher: &RandomState,
-        hash: u64,
-        key: &[u8],
-        limit: &Limit,
-        now: Timestamp,
-        cost: Cost,
-    ) -> (Verdict, Option<State>) {
-        let known = self.table.find(hash, |entry| &*entry.key == key);
-        let before = known.map(|entry| entry.state.clone());
-        (self.step(hasher, hash, key, limit, now, cost), before)
+    /// The state of `key`.
+    pub(super) fn state(&self, hash: u64, key: &[u8]) -> Option<&State> {
+        self.table.find(hash, |entry| &*entry.key == key).map(|entry| &entry.state)
     }
 
     /// Puts back the state that `key` had, or its absence.

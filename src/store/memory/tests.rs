@@ -1,5 +1,6 @@
 use super::*;
 use crate::limit::{FixedWindow, Limit};
+use crate::store::{ChargeMode, Role};
 use crate::units::{Hits, Span};
 
 const NOON: Timestamp = Timestamp::from_secs(1_796_040_000);
@@ -14,7 +15,7 @@ fn plan(mode: ChargeMode, now: Timestamp, charges: &[(&str, Limit, Cost, Role)])
         let mut writer = plan.keys.writer("d");
         writer.entry("k", name);
         let key = writer.finish(&limit);
-        plan.charges.push(Charge { limit, key, cost, role });
+        plan.charges.push(Charge { limit, key, cost, role, joined: false });
     }
     plan
 }
