@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::units::{Span, Timestamp};
 
@@ -11,11 +11,10 @@ use crate::units::{Span, Timestamp};
 /// With the Redis store, decisions use the time of Redis instead, so that
 /// replicas whose clocks differ still share one window; [`Clock::pinned`] says
 /// when a test wants otherwise.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub enum Clock {
-    /// The wall clock of this machine.
-    #[default]
-    System,
+    /// The clock of this machine.
+    System(SystemClock),
     /// A clock that only moves when told to; for tests and simulations.
     Manual(ManualClock),
 }
@@ -24,10 +23,7 @@ impl Clock {
     /// The current moment.
     pub fn now(&self) -> Timestamp {
         match self {
-            Self::System => {
-                let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-                Timestamp::from_micros(Span::from(since).as_micros())
-            }
+            Self::System(clock) => clock.now(),
             Self::Manual(clock) => clock.now(),
         }
     }
@@ -35,9 +31,37 @@ impl Clock {
     /// The moment that the store must use instead of its own clock, if any.
     pub fn pinned(&self) -> Option<Timestamp> {
         match self {
-            Self::System => None,
+            Self::System(_) => None,
             Self::Manual(clock) => Some(clock.now()),
         }
+    }
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self::System(SystemClock::default())
+    }
+}
+
+/// The wall clock as it was at the start, and what has passed since by the
+/// monotonic clock: somebody who sets the wall clock moves no window.
+#[derive(Clone, Copy, Debug)]
+pub struct SystemClock {
+    wall: Timestamp,
+    start: Instant,
+}
+
+impl SystemClock {
+    /// The current moment.
+    pub fn now(&self) -> Timestamp {
+        self.wall.plus(Span::from(self.start.elapsed()))
+    }
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self { wall: Timestamp::from_micros(Span::from(since).as_micros()), start: Instant::now() }
     }
 }
 
