@@ -6,18 +6,21 @@
 
 use std::fmt;
 
+use super::calendar::{Bounds, Calendar};
 use super::unit::Unit;
 use super::{Cost, Verdict};
 use crate::units::{Hits, Span, Timestamp};
 
 /// Where windows start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Align {
     /// At multiples of the window since the Unix epoch, for all keys alike.
     #[default]
     Epoch,
     /// At the first hit of each key.
     FirstHit,
+    /// With the days, weeks, months or years of a time zone.
+    Calendar(Calendar),
 }
 
 /// The parameters of a fixed window.
@@ -89,7 +92,7 @@ impl FixedWindow {
     /// Decides `cost` at `now`.
     pub fn step(&self, state: &mut State, now: Timestamp, cost: Cost) -> Verdict {
         let before = if state.end > now { state.count } else { Hits::ZERO };
-        let end = self.window_end(state, now);
+        let (end, window) = self.window_end(state, now);
         let (allowed, after) = match cost {
             Cost::Check => (before <= self.limit, before),
             Cost::Take(hits) => {
@@ -103,7 +106,7 @@ impl FixedWindow {
         if after != before || rebased {
             *state = State { end, count: after };
         }
-        let reset_after = end.since(now).min(self.window);
+        let reset_after = end.since(now).min(window);
         Verdict {
             allowed,
             remaining: if allowed { self.limit.minus(after) } else { Hits::ZERO },
@@ -123,17 +126,35 @@ impl FixedWindow {
     /// than it should stays as it is: ending it early would refill the key when
     /// the clock catches up. One from further in the future goes on in the
     /// present window, so that nobody stays locked out for the whole step.
-    fn window_end(&self, state: &State, now: Timestamp) -> Timestamp {
-        let end = match self.align {
+    fn window_end(&self, state: &State, now: Timestamp) -> (Timestamp, Span) {
+        let (end, window) = match self.align {
             Align::Epoch => {
                 let into = now.as_micros() % self.window.as_micros();
-                now.minus(Span::from_micros(into)).plus(self.window)
+                (now.minus(Span::from_micros(into)).plus(self.window), self.window)
             }
-            Align::FirstHit if state.end > now => state.end.min(now.plus(self.window)),
-            Align::FirstHit => now.plus(self.window),
+            Align::FirstHit => {
+                let latest = now.plus(self.window);
+                (if state.end > now { state.end.min(latest) } else { latest }, self.window)
+            }
+            Align::Calendar(calendar) => calendar_window(&calendar.bounds(now), now),
         };
-        if state.end > end && state.end <= end.plus(self.window) { state.end } else { end }
+        let ahead = state.end > end && state.end <= end.plus(window);
+        (if ahead { state.end } else { end }, window)
     }
+}
+
+/// End and length of the window that `now` is in, of those between `bounds`;
+/// outside of them, of one like the nearest.
+fn calendar_window(bounds: &Bounds, now: Timestamp) -> (Timestamp, Span) {
+    let mut window = (now, Span::ZERO);
+    for pair in bounds.windows(2) {
+        let [start, end] = *pair else { continue };
+        window = (end, end.since(start));
+        if now < end {
+            return window;
+        }
+    }
+    (now.plus(window.1), window.1)
 }
 
 impl State {
@@ -145,10 +166,10 @@ impl State {
 
 impl fmt::Display for FixedWindow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let align = match self.align {
-            Align::Epoch => "fw",
-            Align::FirstHit => "ff",
-        };
-        write!(f, "{align}{}", self.window)
+        match self.align {
+            Align::Epoch => write!(f, "fw{}", self.window),
+            Align::FirstHit => write!(f, "ff{}", self.window),
+            Align::Calendar(calendar) => write!(f, "fc{calendar}"),
+        }
     }
 }

@@ -6,6 +6,7 @@
 //! `Default` is that of a key never seen) and one function, `step`, from state,
 //! moment and cost to a [`Verdict`], changing the state in place.
 
+pub mod calendar;
 pub mod fixed_window;
 pub mod gcra;
 pub mod lockout;

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::calendar::Calendar;
 use super::*;
 
 /// An instant that starts a minute of the clock.
@@ -226,6 +227,24 @@ fn f40_lockout_life_cycle() {
     let state = &mut limit.fresh();
     play(&limit, state, &[0, 1, 2, 3, 900_004]);
     assert!(open(state, 900_005), "old failures do not count");
+}
+
+#[test]
+fn calendar_windows_turn_at_local_midnight() {
+    let day = Calendar::new(Unit::Day, chrono_tz::Europe::Berlin).unwrap();
+    let limit = fixed(2, Unit::Day.span()).with_align(fixed_window::Align::Calendar(day));
+    let limit = Limit::FixedWindow(limit);
+    let state = &mut limit.fresh();
+    // 2026-10-25, when clocks go back: the day has 25 hours and ends at 23:00 UTC.
+    let noon = Timestamp::from_secs(1_792_929_600);
+    let verdict = limit.step(state, noon, hits(2));
+    assert_eq!((verdict.allowed, verdict.reset_after), (true, secs(11 * 3600)));
+    let midnight = noon.plus(secs(11 * 3600));
+    let last = midnight.minus(Span::from_micros(1));
+    assert!(!limit.step(state, last, hits(1)).allowed);
+    let verdict = limit.step(state, midnight, hits(1));
+    assert_eq!((verdict.allowed, verdict.reset_after), (true, secs(24 * 3600)));
+    assert_eq!(limit.to_string(), "fcday@Europe/Berlin");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! From YAML to rules that can be looked up.
 
+pub mod address;
 pub mod load;
 pub mod pattern;
 pub mod rule;
