@@ -101,6 +101,7 @@ impl FixedWindow {
                 (allowed, if allowed || self.count_refused { after } else { before })
             }
             Cost::Refund(hits) => (true, before.minus(hits)),
+            Cost::Reset => (true, Hits::ZERO),
         };
         let rebased = state.end > now && state.end != end;
         if after != before || rebased {

@@ -67,7 +67,7 @@ impl Lockout {
     pub fn step(&self, state: &mut State, now: Timestamp, cost: Cost) -> Verdict {
         let most = self.max_attempts.get();
         let locked = self.locked_for(state, now);
-        if !locked.is_zero() {
+        if !locked.is_zero() && cost != Cost::Reset {
             // Only the end of the lock changes anything now.
             let refund = matches!(cost, Cost::Refund(_));
             return Verdict {
@@ -79,9 +79,9 @@ impl Lockout {
         }
         let before = most.saturating_sub(state.recent(now, self.window));
         match cost {
-            Cost::Check => {}
             Cost::Take(hits) => self.fail(state, now, hits.get().min(most)),
-            Cost::Refund(_) => *state = State::default(),
+            Cost::Check | Cost::Refund(Hits::ZERO) => {}
+            Cost::Refund(_) | Cost::Reset => *state = State::default(),
         }
         let locked = self.locked_for(state, now);
         let left = most.saturating_sub(state.recent(now, self.window));

@@ -38,6 +38,8 @@ pub enum Cost {
     Take(Hits),
     /// Give this many hits back; usage does not go below zero.
     Refund(Hits),
+    /// Forget the key, a block or lock included.
+    Reset,
 }
 
 impl Cost {
@@ -67,6 +69,19 @@ pub struct Verdict {
     pub retry_after: Span,
     /// How long until the limit is as good as untouched.
     pub reset_after: Span,
+}
+
+impl Verdict {
+    /// What several limits on one thing come to: the refusal that lasts longest
+    /// or, if all pass, the least that is left. Gives its place as well; `None`
+    /// of none.
+    pub fn strictest(verdicts: &[Self]) -> Option<(usize, Self)> {
+        let strictness = |verdict: &Self| {
+            let wait = if verdict.allowed { Span::ZERO } else { verdict.retry_after };
+            (verdict.allowed, std::cmp::Reverse(wait), verdict.remaining)
+        };
+        verdicts.iter().copied().enumerate().min_by_key(|(_, verdict)| strictness(verdict))
+    }
 }
 
 /// Parameters that make no limit.
@@ -162,6 +177,10 @@ impl Limit {
     /// algorithm counts as fresh (keys carry their algorithm, so it cannot
     /// meet one but by a fault).
     pub fn step(&self, state: &mut State, now: Timestamp, cost: Cost) -> Verdict {
+        if cost == Cost::Reset {
+            *state = self.fresh();
+            return self.step(state, now, Cost::Refund(Hits::ZERO));
+        }
         match (self, &mut *state) {
             (Self::FixedWindow(limit), State::FixedWindow(state)) => limit.step(state, now, cost),
             (Self::SlidingLog(limit), State::SlidingLog(state)) => limit.step(state, now, cost),

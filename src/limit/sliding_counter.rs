@@ -101,6 +101,10 @@ impl SlidingCounter {
                 after.previous = view.previous.saturating_sub(rest);
                 (true, 0)
             }
+            Cost::Reset => {
+                (after.current, after.previous) = (0, 0);
+                (true, 0)
+            }
         };
         let changed = after.current != view.current || after.previous != view.previous;
         if changed || (state.void_at > now && self.start(state) > view.start) {

@@ -84,7 +84,7 @@ impl SlidingLog {
         let (allowed, wanted) = match cost {
             Cost::Check => (blocked.is_zero() && before >= 1, 1),
             Cost::Take(hits) => (blocked.is_zero() && hits.get() <= before, hits.get()),
-            Cost::Refund(_) => (true, 0),
+            Cost::Refund(_) | Cost::Reset => (true, 0),
         };
         match cost {
             Cost::Take(hits) if allowed => state.log(now, hits.get(), self.window),
@@ -95,6 +95,7 @@ impl SlidingLog {
                 }
             }
             Cost::Refund(hits) => state.unlog(hits.get()),
+            Cost::Reset => *state = State::default(),
             Cost::Check => {}
         }
         let blocked = self.blocked_for(state, now);

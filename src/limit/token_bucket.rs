@@ -84,6 +84,7 @@ impl Rate {
                 (allowed, if allowed { missing + units } else { missing }, units)
             }
             Cost::Refund(hits) => (true, missing.saturating_sub(self.units(hits)), 0),
+            Cost::Reset => (true, 0, 0),
         }
     }
 

@@ -128,7 +128,7 @@ impl Group<'_> {
         match (self.role(charge), charge.cost) {
             (Role::Shadow, cost) => Some(cost),
             _ if !passed => None,
-            (_, Cost::Refund(_)) => Some(Cost::Refund(Hits::ZERO)),
+            (_, Cost::Refund(_) | Cost::Reset) => Some(Cost::Refund(Hits::ZERO)),
             _ => Some(Cost::Check),
         }
     }
