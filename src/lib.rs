@@ -12,13 +12,17 @@
 //! - [`policy`]: from YAML to rules that can be looked up.
 //! - [`decide`]: match, charge, combine.
 //! - [`transport`]: gRPC and HTTP; decode, call, encode.
-//! - [`telemetry`]: metrics and logs.
+//! - [`telemetry`]: metrics, logs and readiness.
+//! - [`app`]: puts the parts together; [`cli`]: the commands; [`shutdown`]: the signals.
 
+pub mod app;
+pub mod cli;
 pub mod clock;
 pub mod decide;
 pub mod limit;
 pub mod policy;
 pub mod proto;
+pub mod shutdown;
 pub mod store;
 pub mod telemetry;
 pub mod transport;

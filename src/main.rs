@@ -1,3 +1,12 @@
 //! The `tidegate` binary.
 
-fn main() {}
+use std::process::ExitCode;
+
+use mimalloc::MiMalloc;
+
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
+
+fn main() -> ExitCode {
+    tidegate::cli::run(std::env::args_os())
+}

@@ -5,6 +5,8 @@
 //! then wildcard values in the order written, then the key alone. The rule
 //! applies that stands where the last entry arrives.
 
+mod survey;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 

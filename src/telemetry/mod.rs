@@ -1,3 +1,5 @@
-//! What operators see: metrics and logs.
+//! What operators see: metrics, logs and readiness.
 
+pub mod logs;
 pub mod metrics;
+pub mod readiness;

@@ -1,4 +1,8 @@
 //! The faces of the service: decode, call, encode; no decisions.
 
+pub mod grpc;
+pub mod http;
+pub mod json;
+pub mod listen;
 pub mod rls;
 pub mod wire;

@@ -1,0 +1,224 @@
+//! Puts the parts together, starts them and stops them.
+
+mod options;
+mod reload;
+mod sweep;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tonic::service::Routes;
+
+pub use options::{ByteSize, Options, StopOptions, StoreArg, StoreOptions};
+pub use reload::{Reloader, Signature};
+
+use crate::clock::Clock;
+use crate::decide::Decider;
+use crate::policy::{LoadError, load};
+use crate::store::Store;
+use crate::store::memory::MemoryStore;
+use crate::store::redis::RedisStore;
+use crate::telemetry::metrics::Metrics;
+use crate::telemetry::readiness::Readiness;
+use crate::transport::grpc::{self, Health};
+use crate::transport::http::Http;
+use crate::transport::json::JsonError;
+use crate::transport::listen::{Address, BindError, Bound, bind, bind_tcp};
+use crate::transport::rls::Rls;
+use crate::units::Span;
+
+/// Why the service cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The policies are missing or bad.
+    #[error("the configuration is refused:\n{0}")]
+    Config(#[from] LoadError),
+    /// An address cannot be listened on.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// The JSON face cannot be made.
+    #[error(transparent)]
+    Json(#[from] JsonError),
+    /// Reflection cannot be made.
+    #[error("reflection cannot be offered: {0}")]
+    Reflection(#[from] Box<tonic_reflection::server::Error>),
+}
+
+/// Why the service ended other than by a signal.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The gRPC server broke down.
+    #[error("the gRPC server failed: {0}")]
+    Grpc(#[from] tonic::transport::Error),
+    /// The HTTP server broke down.
+    #[error("the HTTP server failed: {0}")]
+    Http(#[from] io::Error),
+    /// A part of the service ended by itself, which it never should.
+    #[error("a server ended unexpectedly")]
+    Ended,
+    /// A part of the service panicked.
+    #[error("a server crashed: {0}")]
+    Crashed(#[from] JoinError),
+}
+
+/// Where the service listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Addresses {
+    /// Of gRPC.
+    pub grpc: Address,
+    /// Of HTTP.
+    pub http: SocketAddr,
+}
+
+/// The service, listening but not yet answering.
+#[derive(Debug)]
+pub struct App {
+    decider: Arc<Decider>,
+    readiness: Arc<Readiness>,
+    grpc: Grpc,
+    http: (TcpListener, axum::Router),
+    addresses: Addresses,
+    reloader: Reloader,
+    reload_interval: Span,
+    stop: StopOptions,
+}
+
+#[derive(Debug)]
+struct Grpc {
+    bound: Bound,
+    routes: Routes,
+    health: Health,
+}
+
+/// Reads the policies, opens the store and the listeners and puts everything
+/// together. The ports are open afterwards; [`App::run`] answers.
+///
+/// # Errors
+/// If the policies are bad, or anything cannot be opened.
+pub async fn build(options: Options) -> Result<App, StartError> {
+    let metrics = Metrics::new();
+    let signature = Signature::of(&options.config);
+    let policies = load(&options.config, options.load, &metrics)?;
+    metrics.config_load_success.inc();
+    let store = open_store(&options.store, &metrics);
+    let decider = Decider::new(policies, store, Clock::default(), options.decide, metrics);
+    let decider = Arc::new(decider);
+    let readiness = Arc::new(Readiness::new(options.config.display().to_string()));
+
+    let bound = bind(&options.grpc).await?;
+    let (http_listener, http) = bind_tcp(&options.http).await?;
+    let addresses = Addresses { grpc: bound.address.clone(), http };
+
+    let rls = Rls::new(decider.clone(), options.reference_codes);
+    let health = Health::serving().await;
+    let services = grpc::services(rls.clone(), &health)?;
+    let router = Http::new(rls, decider.clone(), readiness.clone())?.router();
+    let reloader =
+        Reloader::new(options.config, options.load, decider.clone(), readiness.clone(), signature);
+    Ok(App {
+        decider,
+        readiness,
+        grpc: Grpc { bound, routes: services, health },
+        http: (http_listener, router),
+        addresses,
+        reloader,
+        reload_interval: options.reload_interval,
+        stop: options.stop,
+    })
+}
+
+/// Opens the place where counters live.
+fn open_store(options: &StoreOptions, _metrics: &Metrics) -> Store {
+    match &options.place {
+        StoreArg::Memory => Store::Memory(MemoryStore::new(options.memory_limit.as_usize())),
+        StoreArg::Redis(_url) => Store::Redis(RedisStore::default()),
+    }
+}
+
+impl App {
+    /// Where it listens.
+    pub fn addresses(&self) -> &Addresses {
+        &self.addresses
+    }
+
+    /// What decides.
+    pub fn decider(&self) -> &Arc<Decider> {
+        &self.decider
+    }
+
+    /// Answers until `stop`, then turns health, waits the drain delay, closes
+    /// the listeners and lets calls in flight finish within the grace time.
+    ///
+    /// # Errors
+    /// If a server breaks down.
+    pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), RunError> {
+        let closing = CancellationToken::new();
+        let Grpc { bound: Bound { listener, file: _file, .. }, routes, mut health } = self.grpc;
+        let (http_listener, router) = self.http;
+
+        let mut servers: JoinSet<Result<(), RunError>> = JoinSet::new();
+        let close = closing.clone().cancelled_owned();
+        servers.spawn(async move { Ok(grpc::serve(listener, routes, close).await?) });
+        let close = closing.clone().cancelled_owned();
+        servers.spawn(async move {
+            Ok(axum::serve(http_listener, router).with_graceful_shutdown(close).await?)
+        });
+        tracing::info!(grpc = %self.addresses.grpc, http = %self.addresses.http, "serving");
+        let _background = start_background(self.reloader, self.reload_interval, self.decider);
+
+        tokio::select! {
+            () = stop => {}
+            ended = servers.join_next() => return Err(failure(ended)),
+        }
+        tracing::info!(
+            drain_delay = %self.stop.drain_delay,
+            grace = %self.stop.grace,
+            "stopping: health is NOT_SERVING, a second signal ends the process at once"
+        );
+        self.readiness.drain();
+        health.not_serving().await;
+        tokio::time::sleep(Duration::from(self.stop.drain_delay)).await;
+        closing.cancel();
+        health.end_watches().await;
+        if let Ok(ended) = timeout(Duration::from(self.stop.grace), drain(&mut servers)).await {
+            ended?;
+        } else {
+            tracing::warn!("the grace time is over, calls in flight are cut off");
+        }
+        tracing::info!("stopped");
+        Ok(())
+    }
+}
+
+/// Waits until all servers have ended in order.
+async fn drain(servers: &mut JoinSet<Result<(), RunError>>) -> Result<(), RunError> {
+    while let Some(ended) = servers.join_next().await {
+        ended??;
+    }
+    Ok(())
+}
+
+/// What it means that a server ended although nobody told it to.
+fn failure(ended: Option<Result<Result<(), RunError>, JoinError>>) -> RunError {
+    match ended {
+        Some(Err(crashed)) => RunError::Crashed(crashed),
+        Some(Ok(Err(error))) => error,
+        Some(Ok(Ok(()))) | None => RunError::Ended,
+    }
+}
+
+/// Starts what goes on beside the calls. It ends when the set is dropped.
+fn start_background(reloader: Reloader, interval: Span, decider: Arc<Decider>) -> JoinSet<()> {
+    let mut tasks = JoinSet::new();
+    if !interval.is_zero() {
+        tasks.spawn(reloader.run(interval));
+    }
+    tasks.spawn(sweep::run(decider));
+    tasks
+}

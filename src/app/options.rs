@@ -1,0 +1,179 @@
+//! Everything that an operator may choose, read and checked.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use crate::decide;
+use crate::policy::LoadOptions;
+use crate::transport::listen::{HostPort, Listen};
+use crate::units::Span;
+
+/// How the service runs.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The file or directory of the policies.
+    pub config: PathBuf,
+    /// How to read them.
+    pub load: LoadOptions,
+    /// How often to look for changes; zero for never.
+    pub reload_interval: Span,
+    /// Where counters live.
+    pub store: StoreOptions,
+    /// Where gRPC listens.
+    pub grpc: Listen,
+    /// Where HTTP listens.
+    pub http: HostPort,
+    /// How to decide.
+    pub decide: decide::Settings,
+    /// Bad requests end with the code of envoyproxy/ratelimit.
+    pub reference_codes: bool,
+    /// How the service stops.
+    pub stop: StopOptions,
+}
+
+/// Where counters live, and within which bounds.
+#[derive(Clone, Debug)]
+pub struct StoreOptions {
+    /// Memory or Redis.
+    pub place: StoreArg,
+    /// How long a decision may wait for the store.
+    pub deadline: Span,
+    /// What counters in memory may take.
+    pub memory_limit: ByteSize,
+}
+
+/// How the service stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StopOptions {
+    /// How long calls are still answered after health has turned, so that
+    /// clients can go elsewhere.
+    pub drain_delay: Span,
+    /// How long calls in flight may take after that.
+    pub grace: Span,
+}
+
+/// A place for counters, as written.
+#[derive(Clone, PartialEq, Eq)]
+pub enum StoreArg {
+    /// In this process.
+    Memory,
+    /// In Redis at this URL. It may contain a password: not to be shown.
+    Redis(String),
+}
+
+impl FromStr for StoreArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.split_once("://") {
+            None if text == "memory" => Ok(Self::Memory),
+            Some(("redis", rest)) if !rest.is_empty() => Ok(Self::Redis(text.into())),
+            _ => Err("expected \"memory\" or a URL like redis://host:6379".into()),
+        }
+    }
+}
+
+impl fmt::Display for StoreArg {
+    /// The place without credentials.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memory => f.write_str("memory"),
+            Self::Redis(url) => {
+                let host = url.rsplit_once('@').map_or_else(
+                    || url.split_once("://").map_or("", |(_, rest)| rest),
+                    |(_, host)| host,
+                );
+                // A parameter may carry a password as well.
+                write!(f, "redis://{}", host.split('?').next().unwrap_or_default())
+            }
+        }
+    }
+}
+
+impl fmt::Debug for StoreArg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// An amount of memory in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ByteSize(u64);
+
+impl ByteSize {
+    const UNITS: [(&'static str, u64); 7] = [
+        ("KiB", 1 << 10),
+        ("MiB", 1 << 20),
+        ("GiB", 1 << 30),
+        ("kB", 1_000),
+        ("MB", 1_000_000),
+        ("GB", 1_000_000_000),
+        ("B", 1),
+    ];
+
+    /// The amount in bytes.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// The amount in bytes, at most what this machine can address.
+    pub fn as_usize(self) -> usize {
+        usize::try_from(self.0).unwrap_or(usize::MAX)
+    }
+}
+
+impl FromStr for ByteSize {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (number, factor) = Self::UNITS
+            .iter()
+            .find_map(|(name, factor)| text.strip_suffix(name).map(|number| (number, *factor)))
+            .unwrap_or((text, 1));
+        number
+            .trim_end()
+            .parse::<u64>()
+            .ok()
+            .and_then(|number| number.checked_mul(factor))
+            .filter(|bytes| *bytes > 0)
+            .map(Self)
+            .ok_or_else(|| "expected an amount like 256MiB or 1GB, above zero".into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_is_shown_without_its_password() {
+        for (url, shown) in [
+            ("redis://:secret@cache:6379/1", "redis://cache:6379/1"),
+            ("redis://user:sec@ret@cache", "redis://cache"),
+            ("redis://cache?password=secret", "redis://cache"),
+        ] {
+            let store: StoreArg = url.parse().unwrap();
+            assert_eq!(store.to_string(), shown);
+            assert_eq!(format!("{store:?}"), shown);
+        }
+        assert_eq!("memory".parse(), Ok(StoreArg::Memory));
+    }
+
+    #[test]
+    fn other_stores_are_refused() {
+        for text in ["", "Memory", "redis", "redis://", "memcache://x", "localhost:6379"] {
+            assert!(text.parse::<StoreArg>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_have_decimal_and_binary_units() {
+        for (text, bytes) in [("256MiB", 268_435_456), ("1 GB", 1_000_000_000), ("4096", 4096)] {
+            assert_eq!(text.parse::<ByteSize>().map(ByteSize::get), Ok(bytes));
+        }
+        for text in ["", "MiB", "-1B", "0", "1.5GiB", "1tb", "99999999999GiB"] {
+            assert!(text.parse::<ByteSize>().is_err(), "{text}");
+        }
+    }
+}

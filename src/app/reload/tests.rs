@@ -1,0 +1,81 @@
+use std::fs;
+
+use super::*;
+use crate::clock::Clock;
+use crate::decide::Settings;
+use crate::store::Store;
+use crate::store::memory::MemoryStore;
+use crate::telemetry::metrics::Metrics;
+
+const GOOD: &str =
+    "domain: t\ndescriptors: [{key: a, rate_limit: {unit: hour, requests_per_unit: 1}}]\n";
+const BAD: &str = "domain: t\ndescriptors: [{key: a, rate_limit: {unit: fortnight}}]\n";
+
+/// A reloader without rules yet of a file that holds `text`.
+fn reloader(path: &Path, text: &str) -> Reloader {
+    fs::write(path, text).unwrap();
+    let metrics = Metrics::new();
+    let store = Store::Memory(MemoryStore::default());
+    let settings = Settings::default();
+    let decider = Decider::new(Policies::default(), store, Clock::default(), settings, metrics);
+    Reloader::new(
+        path.into(),
+        LoadOptions::default(),
+        Arc::new(decider),
+        Arc::new(Readiness::new(path.display().to_string())),
+        Signature::of(path),
+    )
+}
+
+/// Domains in force, configurations accepted and refused.
+fn state(reloader: &Reloader) -> (usize, u64, u64) {
+    let metrics = reloader.decider.metrics();
+    let (accepted, refused) = (&metrics.config_load_success, &metrics.config_load_error);
+    (reloader.decider.policies().len(), accepted.get(), refused.get())
+}
+
+#[test]
+fn what_has_not_changed_is_not_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut reloader = reloader(&directory.path().join("c.yaml"), BAD);
+    reloader.look();
+    reloader.look();
+    assert_eq!(state(&reloader), (0, 0, 0));
+}
+
+#[test]
+fn a_file_that_is_half_written_at_the_first_look_is_not_called_bad() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("c.yaml");
+    let mut reloader = reloader(&path, "");
+    fs::write(&path, &GOOD[..40]).unwrap();
+    reloader.look();
+    assert_eq!(state(&reloader), (0, 0, 0));
+    fs::write(&path, GOOD).unwrap();
+    reloader.look();
+    assert_eq!(state(&reloader), (1, 1, 0));
+}
+
+#[test]
+fn a_file_that_stays_bad_is_refused_once_and_the_last_good_one_stays() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("c.yaml");
+    let mut reloader = reloader(&path, "");
+    fs::write(&path, GOOD).unwrap();
+    reloader.look();
+    fs::write(&path, BAD).unwrap();
+    for _ in 0..5 {
+        reloader.look();
+    }
+    assert_eq!(state(&reloader), (1, 1, 1));
+    assert_eq!(reloader.decider.metrics().config_stale.get(), 1);
+    let config = reloader.readiness.config();
+    assert!(config.stale && config.error.is_some_and(|error| error.contains("fortnight")));
+
+    fs::write(&path, GOOD).unwrap();
+    reloader.look();
+    assert_eq!(state(&reloader), (1, 2, 1));
+    assert_eq!(reloader.decider.metrics().config_stale.get(), 0);
+    let config = reloader.readiness.config();
+    assert_eq!((config.stale, config.error), (false, None));
+}

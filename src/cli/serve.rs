@@ -1,0 +1,144 @@
+//! `tidegate serve`: starts the service, says where it is and waits for its end.
+
+use std::fmt::Write as _;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::process::ExitCode;
+
+use serde_json::json;
+use tokio::runtime::{Builder, Runtime};
+
+use super::args::Serve;
+use super::check::counted;
+use super::{FAILURE, complain, say};
+use crate::app::{self, Addresses, App, Options, RunError, StartError};
+use crate::policy::Policies;
+use crate::proto::rate_limit_service_server::SERVICE_NAME;
+use crate::shutdown::Signals;
+use crate::telemetry::logs;
+use crate::transport::listen::Address;
+
+/// Why serving ended with a failure.
+#[derive(Debug, thiserror::Error)]
+enum ServeError {
+    #[error("cannot start: no runtime: {0}")]
+    Runtime(#[source] io::Error),
+    #[error("cannot start: signals cannot be handled: {0}")]
+    Signals(#[source] io::Error),
+    #[error("cannot start: {0}")]
+    Start(#[from] StartError),
+    #[error("stopped: {0}")]
+    Run(#[from] RunError),
+    #[error("ended at once by a second signal, calls in flight were cut off")]
+    Interrupted,
+}
+
+/// Serves until a signal.
+pub fn run(serve: Serve) -> ExitCode {
+    let (level, format) = serve.logging();
+    logs::init(level, format);
+    let ended = Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(ServeError::Runtime)
+        .and_then(|runtime| run_on(runtime, serve.options()));
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            complain(&format!("tidegate: {error}"));
+            ExitCode::from(FAILURE)
+        }
+    }
+}
+
+fn run_on(runtime: Runtime, options: Options) -> Result<(), ServeError> {
+    let ended = runtime.block_on(serve(options));
+    // Connections that did not end within the grace time are not waited for.
+    runtime.shutdown_background();
+    ended
+}
+
+async fn serve(options: Options) -> Result<(), ServeError> {
+    let signals = Signals::install().map_err(ServeError::Signals)?;
+    let greeting = format!(
+        "tidegate {} serves {}, counters in {}",
+        env!("CARGO_PKG_VERSION"),
+        options.config.display(),
+        options.store.place
+    );
+    let app = tokio::select! {
+        app = app::build(options) => app?,
+        // Asked to stop before it even began.
+        () = signals.received(1) => return Ok(()),
+    };
+    say(&format!("{greeting}\n{}", introduction(&app)));
+    tokio::select! {
+        ended = app.run(signals.received(1)) => Ok(ended?),
+        () = signals.received(2) => Err(ServeError::Interrupted),
+    }
+}
+
+/// What a newcomer needs: how much was loaded, where it listens and a call to
+/// try.
+fn introduction(app: &App) -> String {
+    let policies = app.decider().policies();
+    let Addresses { grpc, http } = app.addresses();
+    let mut text = format!(
+        "  {} with {}\n  gRPC  {grpc}\n  HTTP  {http}\n",
+        counted(policies.len(), "domain"),
+        counted(policies.rule_count(), "rule")
+    );
+    // Writing to a string cannot fail.
+    let _ = write!(text, "try:\n  {}", example_call(&policies, grpc));
+    text
+}
+
+/// A grpcurl line that asks for the first rule there is.
+fn example_call(policies: &Policies, grpc: &Address) -> String {
+    let (domain, entries) =
+        policies.example().unwrap_or_else(|| ("example", vec![("user", "1".to_owned())]));
+    let entries: Vec<_> =
+        entries.iter().map(|(key, value)| json!({"key": key, "value": value})).collect();
+    let (domain, entries) = (json!(domain), json!(entries));
+    let request = format!(r#"{{"domain":{domain},"descriptors":[{{"entries":{entries}}}]}}"#);
+    let (flag, address) = match grpc {
+        Address::Tcp(address) => ("", reachable(*address).to_string()),
+        Address::Unix(path) => (" -unix", quoted(&path.display().to_string())),
+    };
+    format!(
+        "grpcurl -plaintext{flag} -d {} {address} {SERVICE_NAME}/ShouldRateLimit",
+        quoted(&request)
+    )
+}
+
+/// An address that this machine can call: not the one that stands for all.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}
+
+/// `text` as one word for a shell.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_example_is_one_shell_word_and_calls_a_reachable_address() {
+        let address = Address::Tcp("0.0.0.0:8081".parse().unwrap());
+        assert_eq!(
+            example_call(&Policies::default(), &address),
+            "grpcurl -plaintext -d '{\"domain\":\"example\",\"descriptors\":[{\"entries\":\
+             [{\"key\":\"user\",\"value\":\"1\"}]}]}' 127.0.0.1:8081 \
+             envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
+        );
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+    }
+}

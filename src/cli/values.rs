@@ -1,0 +1,169 @@
+//! How values on the command line and in the environment are written.
+
+use std::ffi::OsStr;
+use std::time::Duration;
+
+use axum::http::HeaderName;
+use clap::builder::TypedValueParser;
+use clap::error::ErrorKind;
+use clap::{Arg, Command, Error};
+
+use crate::units::Span;
+
+/// A parser whose errors name the environment variable beside the flag, because
+/// either may have been the source.
+#[derive(Clone, Copy, Debug)]
+pub struct Value<F>(pub F);
+
+impl<F, T> TypedValueParser for Value<F>
+where
+    F: Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static,
+    T: Clone + Send + Sync + 'static,
+{
+    type Value = T;
+
+    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<T, Error> {
+        let text = value.to_string_lossy();
+        (self.0)(&text).map_err(|reason| {
+            let flag = arg.map(ToString::to_string).unwrap_or_default();
+            let variable = arg.and_then(Arg::get_env).map(OsStr::to_string_lossy);
+            let variable = variable.map_or(String::new(), |name| format!(" (or {name})"));
+            // A store's URL may contain a password.
+            let hidden = arg.is_some_and(Arg::is_hide_env_values_set);
+            let shown = if hidden { String::new() } else { format!("{text:?} ") };
+            let message = format!("invalid value {shown}for {flag}{variable}: {reason}\n");
+            Error::raw(ErrorKind::ValueValidation, message).with_cmd(command)
+        })
+    }
+}
+
+/// A parser by [`std::str::FromStr`].
+pub fn parsed<T>(text: &str) -> Result<T, String>
+where
+    T: std::str::FromStr<Err = String>,
+{
+    text.parse()
+}
+
+/// A truth value, as Go reads it.
+pub fn truth(text: &str) -> Result<bool, String> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err("expected true or false (also 1, t, T, TRUE, True, 0, f, F, FALSE, False)".into()),
+    }
+}
+
+/// A span of time as Go writes it: `10ms`, `1.5s`, `1m30s`, `0`.
+pub fn span(text: &str) -> Result<Span, String> {
+    let fault = || "expected a time like 10ms, 1.5s, 1m30s or 0".to_owned();
+    if text == "0" {
+        return Ok(Span::ZERO);
+    }
+    let mut total: u64 = 0;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let number = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(fault)?;
+        let (number, after) = rest.split_at(number);
+        let name = after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len());
+        let (name, after) = after.split_at(name);
+        let part = micros_of(name).and_then(|unit| scaled(number, unit)).ok_or_else(fault)?;
+        total = total.checked_add(part).ok_or_else(fault)?;
+        rest = after;
+    }
+    if text.is_empty() { Err(fault()) } else { Ok(Span::from_micros(total)) }
+}
+
+fn micros_of(unit: &str) -> Option<u64> {
+    let unit = match unit {
+        "us" | "µs" | "μs" => Duration::from_micros(1),
+        "ms" => Duration::from_millis(1),
+        "s" => Duration::from_secs(1),
+        "m" => Duration::from_mins(1),
+        "h" => Duration::from_hours(1),
+        _ => return None,
+    };
+    Some(Span::from(unit).as_micros())
+}
+
+/// `number`, with or without a fraction, times `unit`; what is below a
+/// microsecond is dropped.
+fn scaled(number: &str, unit: u64) -> Option<u64> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let mut total = whole.parse::<u64>().ok()?.checked_mul(unit)?;
+    let mut place = unit;
+    for digit in fraction.chars() {
+        place /= 10;
+        total = total.checked_add(place * u64::from(digit.to_digit(10)?))?;
+    }
+    Some(total)
+}
+
+/// A share between 0 and 1.
+pub fn ratio(text: &str) -> Result<f32, String> {
+    text.parse()
+        .ok()
+        .filter(|ratio| (0.0..=1.0).contains(ratio))
+        .ok_or_else(|| "expected a number from 0 to 1".into())
+}
+
+/// The name of a response header, kept as written.
+pub fn header_name(text: &str) -> Result<String, String> {
+    HeaderName::from_bytes(text.as_bytes())
+        .map(|_| text.to_owned())
+        .map_err(|_| "expected the name of an HTTP header".into())
+}
+
+/// A count that is not zero.
+pub fn count(text: &str) -> Result<usize, String> {
+    text.parse()
+        .ok()
+        .filter(|count| *count > 0)
+        .ok_or_else(|| "expected a whole number above zero".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_as_go_writes_them() {
+        for (text, micros) in [
+            ("0", 0),
+            ("0s", 0),
+            ("150us", 150),
+            ("10ms", 10_000),
+            ("1.5s", 1_500_000),
+            ("1m30s", 90_000_000),
+            ("24h", 86_400_000_000),
+            ("0.0000019s", 1),
+        ] {
+            assert_eq!(span(text), Ok(Span::from_micros(micros)), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_time_is_refused() {
+        for text in ["", "10", "ms", "1 s", "-1s", "1d", "1.s.", "1..5s", "1s5", "99999999999999h"]
+        {
+            assert!(span(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn truth_values_are_those_of_go() {
+        assert_eq!((truth("T"), truth("0")), (Ok(true), Ok(false)));
+        for text in ["", "yes", "on", "tRUE", " true"] {
+            assert!(truth(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn ratios_headers_and_counts_are_checked() {
+        assert_eq!(ratio("0.8"), Ok(0.8));
+        assert!(ratio("1.1").is_err() && ratio("NaN").is_err() && ratio("-0.1").is_err());
+        assert_eq!(header_name("X-RateLimit-Limit"), Ok("X-RateLimit-Limit".into()));
+        assert!(header_name("").is_err() && header_name("a b").is_err());
+        assert!(count("0").is_err() && count("-1").is_err());
+    }
+}

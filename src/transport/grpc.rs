@@ -1,0 +1,217 @@
+//! The gRPC server: decisions, health and reflection on one listener.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::time::Duration;
+
+use axum::serve::Listener as Accept;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::body::Body;
+use tonic::codegen::http::{HeaderValue, Request, Response};
+use tonic::codegen::{BoxFuture, Context, Poll, Service};
+use tonic::server::NamedService;
+use tonic::service::Routes;
+use tonic::transport::Server;
+use tonic::transport::server::Connected;
+use tonic::{Code, Status};
+use tonic_health::ServingStatus;
+use tonic_health::server::{HealthReporter, HealthService};
+
+use super::listen::Listener;
+use super::rls::Rls;
+use crate::proto::DESCRIPTORS;
+use crate::proto::rate_limit_service_server::{RateLimitServiceServer, SERVICE_NAME};
+
+/// Largest message that is read, in bytes.
+pub const MAX_MESSAGE: usize = 4 << 20;
+
+/// Calls at once on one connection. Envoy opens one connection for each of its
+/// workers and queues what exceeds this, so it is far above what they need.
+const MAX_STREAMS: u32 = 16_384;
+/// Cancelled calls that may wait to be noticed before the connection is taken
+/// for an attack. Envoy cancels whatever takes longer than its deadline, so a
+/// stall of ours must not cost it the connection.
+const MAX_PENDING_RESETS: usize = 4_096;
+/// What a client may send ahead of us: requests are small, so one stream of
+/// the largest message and some hundred of ordinary ones.
+const STREAM_WINDOW: u32 = 1 << 20;
+const CONNECTION_WINDOW: u32 = 4 << 20;
+/// A silent peer is asked for a sign of life after this time …
+const KEEPALIVE_INTERVAL: Duration = Duration::from_mins(1);
+/// … and given up after this.
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The names that health knows: the server as a whole, the name that
+/// envoyproxy/ratelimit uses, and the service.
+const HEALTH_NAMES: [&str; 3] = ["", "ratelimit", SERVICE_NAME];
+
+/// The health of the server as gRPC tells it.
+#[derive(Clone, Debug)]
+pub struct Health(HealthReporter);
+
+impl Health {
+    /// A server in good health.
+    pub async fn serving() -> Self {
+        let health = Self(HealthReporter::new());
+        health.set(ServingStatus::Serving).await;
+        health
+    }
+
+    /// Tells everyone, also those who watch, to go elsewhere.
+    pub async fn not_serving(&self) {
+        self.set(ServingStatus::NotServing).await;
+    }
+
+    /// Ends the calls of those who watch: they have no end of their own and
+    /// would hold up the shutdown.
+    pub async fn end_watches(&mut self) {
+        for name in HEALTH_NAMES {
+            self.0.clear_service_status(name).await;
+        }
+    }
+
+    async fn set(&self, status: ServingStatus) {
+        for name in HEALTH_NAMES {
+            self.0.set_service_status(name, status).await;
+        }
+    }
+}
+
+/// All services of the port. Clones share everything.
+///
+/// # Errors
+/// If the descriptors built into the program cannot be read.
+pub fn services(rls: Rls, health: &Health) -> Result<Routes, Box<tonic_reflection::server::Error>> {
+    let rls = RateLimitServiceServer::new(rls).max_decoding_message_size(MAX_MESSAGE);
+    let health = HealthService::from_health_reporter(health.0.clone());
+    Ok(Routes::new(TooLarge(rls))
+        .add_service(tonic_health::pb::health_server::HealthServer::new(health))
+        .add_service(reflection().build_v1()?)
+        .add_service(reflection().build_v1alpha()?)
+        .prepare())
+}
+
+/// Reflection that lists everything, whichever version is asked.
+fn reflection() -> tonic_reflection::server::Builder<'static> {
+    tonic_reflection::server::Builder::configure()
+        .include_reflection_service(false)
+        .register_encoded_file_descriptor_set(DESCRIPTORS)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        .register_encoded_file_descriptor_set(tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET)
+        .register_encoded_file_descriptor_set(tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET)
+}
+
+/// Serves `routes` on `listener` until `closing`, then lets calls in flight
+/// finish. Takes no care that they do: bound the time from outside.
+///
+/// # Errors
+/// If the server breaks down.
+pub async fn serve(
+    listener: Listener,
+    routes: Routes,
+    closing: impl Future<Output = ()> + Send,
+) -> Result<(), tonic::transport::Error> {
+    match listener {
+        Listener::Tcp(listener) => {
+            let listener = axum::serve::ListenerExt::tap_io(listener, |stream| {
+                // An answer is one small segment; waiting for more costs 40 ms.
+                let _ = stream.set_nodelay(true);
+            });
+            serve_on(listener, routes, closing).await
+        }
+        Listener::Unix(listener) => serve_on(listener, routes, closing).await,
+    }
+}
+
+async fn serve_on<L>(
+    listener: L,
+    routes: Routes,
+    closing: impl Future<Output = ()> + Send,
+) -> Result<(), tonic::transport::Error>
+where
+    L: Accept<Io: Connected + AsyncRead + AsyncWrite + Unpin + Send>,
+{
+    Server::builder()
+        .max_concurrent_streams(MAX_STREAMS)
+        .http2_max_pending_accept_reset_streams(Some(MAX_PENDING_RESETS))
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
+        .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
+        .add_routes(routes)
+        .serve_with_incoming_shutdown(accepted(listener), closing)
+        .await
+}
+
+/// The connections of `listener`. Where accepting fails (no file descriptors
+/// left), `Accept` logs, waits and tries again; the server by itself would try
+/// without pause.
+fn accepted<L: Accept>(mut listener: L) -> ReceiverStream<io::Result<L::Io>> {
+    let (sender, receiver) = mpsc::channel(1);
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                (stream, _) = listener.accept() => {
+                    if sender.send(Ok(stream)).await.is_err() {
+                        break;
+                    }
+                }
+                () = sender.closed() => break,
+            }
+        }
+    });
+    ReceiverStream::new(receiver)
+}
+
+/// Ends calls with a message above [`MAX_MESSAGE`] as `RESOURCE_EXHAUSTED`, as
+/// other stacks do and clients expect. tonic says `OUT_OF_RANGE`, which the
+/// service itself never does.
+#[derive(Clone, Debug)]
+struct TooLarge<S>(S);
+
+impl<S: NamedService> NamedService for TooLarge<S> {
+    const NAME: &'static str = S::NAME;
+}
+
+impl<S> Service<Request<Body>> for TooLarge<S>
+where
+    S: Service<
+            Request<Body>,
+            Response = Response<Body>,
+            Error = Infallible,
+            Future = BoxFuture<Response<Body>, Infallible>,
+        >,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Mapped;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Mapped {
+        Mapped(self.0.call(request))
+    }
+}
+
+/// The answer of a [`TooLarge`] service.
+struct Mapped(BoxFuture<Response<Body>, Infallible>);
+
+impl Future for Mapped {
+    type Output = Result<Response<Body>, Infallible>;
+
+    fn poll(mut self: std::pin::Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.as_mut().poll(context).map_ok(|mut response| {
+            if let Some(status) = response.headers_mut().get_mut(Status::GRPC_STATUS)
+                && Code::from_bytes(status.as_bytes()) == Code::OutOfRange
+            {
+                *status = HeaderValue::from(Code::ResourceExhausted as i32);
+            }
+            response
+        })
+    }
+}
