@@ -3,5 +3,8 @@
 #![allow(dead_code, reason = "no binary uses everything")]
 
 pub mod ask;
+pub mod http;
+pub mod process;
 pub mod redis;
 pub mod service;
+pub mod tools;
