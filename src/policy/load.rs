@@ -5,21 +5,13 @@ use std::sync::Arc;
 
 use super::draft::enact;
 use super::fault::{Fault, Faults, LoadError, Place, Position};
+pub use super::lower::LoadOptions;
 use super::lower::lower;
 use super::raw::RawDomain;
 use super::source::{self, Source};
 use super::tree::Policies;
 use super::{read, yaml};
 use crate::telemetry::metrics::Metrics;
-
-/// How to read policies.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct LoadOptions {
-    /// Several files (or documents) may hold rules of one domain.
-    pub merge_domains: bool,
-    /// Domains that do not say how they charge are `all_or_nothing`.
-    pub all_or_nothing: bool,
-}
 
 /// Reads the policies at `path`, a file or a directory of `*.yaml` and `*.yml`
 /// files.

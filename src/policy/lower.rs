@@ -15,11 +15,19 @@ use std::sync::Arc;
 use super::draft::{NodeDraft, RuleDraft};
 use super::fault::{Fault, Faults, Place, Position, quoted};
 use super::pattern::Pattern;
-use super::raw::{Field, RawDescriptor, RawRateLimit, RawReplace};
-use super::read::label;
+use super::raw::{Field, RawDescriptor, RawRateLimit, RawReplace, label};
 use crate::store::ChargeMode;
 
 pub use domains::lower;
+
+/// How to read policies.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LoadOptions {
+    /// Several files (or documents) may hold rules of one domain.
+    pub merge_domains: bool,
+    /// Domains that do not say how they charge are `all_or_nothing`.
+    pub all_or_nothing: bool,
+}
 
 /// The keys and values of one level and where they stand.
 type Seen = HashMap<(String, String), Place>;

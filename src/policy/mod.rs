@@ -17,7 +17,7 @@ pub mod pattern;
 mod raw;
 mod read;
 pub mod rule;
-pub mod source;
+mod source;
 pub mod tree;
 mod yaml;
 

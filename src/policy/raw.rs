@@ -58,6 +58,11 @@ impl Field<String> {
     }
 }
 
+/// A descriptor as people name it: `key=value`, or `key` alone.
+pub fn label(key: &str, value: &str) -> String {
+    if value.is_empty() { key.to_owned() } else { format!("{key}={value}") }
+}
+
 /// One document: the rules of one domain, or some of them.
 #[derive(Clone, Debug)]
 pub struct RawDomain {

@@ -15,17 +15,12 @@ use std::sync::Arc;
 
 use self::keys::Section;
 use super::fault::{Fault, Faults, Place, Position, quoted};
-use super::raw::{Field, RawDescriptor, RawDomain, RawRateLimit, RawReplace};
+use super::raw::{Field, RawDescriptor, RawDomain, RawRateLimit, RawReplace, label};
 use super::yaml::{Entry, Kind, Node};
 
 /// Reads one document of the file `source`.
 pub fn document(source: &Arc<str>, root: &Node, faults: &mut Faults) -> RawDomain {
     Reader { source, path: Vec::new(), faults }.document(root)
-}
-
-/// A rule as people name it: `key=value`, or `key` alone.
-pub fn label(key: &str, value: &str) -> String {
-    if value.is_empty() { key.to_owned() } else { format!("{key}={value}") }
 }
 
 /// A reader of one document, and where in it the reader is.

@@ -153,7 +153,7 @@ fn syntax(error: &ScanError) -> Problem {
         ("flow mapping", "close the mapping with '}' and put ',' between its entries"),
         ("bracket", "remove the bracket, or put the text in quotes"),
         ("escape", "write \\\\ for a backslash, or use single quotes"),
-        ("trailing content", "inside of single quotes, write a quote twice"),
+        ("trailing content", "a quote inside of quotes is written '' or \\\""),
         ("quoted scalar", "close the quotes"),
         ("simple key", "a key needs a colon and a space: `key: value`"),
         ("recursion limit", "nest less deeply"),

@@ -54,7 +54,7 @@ fn one_mistake_is_one_fault() {
     let limits = [
         "{unit: [x], requests_per_unit: 3}",
         "{unit: hour, requests_per_unit: 1.5}",
-        "{unit: hour, unlimited: maybe}",
+        "{unlimited: maybe}",
         "{unit: 1.5, unlimited: true}",
         "{window: 5}",
         "{unit: hour, align: middle}",

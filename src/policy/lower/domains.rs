@@ -2,10 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::{Lowering, Seen};
+use super::{LoadOptions, Lowering, Seen};
 use crate::policy::draft::DomainDraft;
 use crate::policy::fault::{Fault, Faults, Place, quoted};
-use crate::policy::load::LoadOptions;
 use crate::policy::raw::{Field, RawDomain};
 use crate::store::ChargeMode;
 

@@ -41,6 +41,9 @@ impl Algorithm {
 impl Lowering<'_> {
     /// What a `rate_limit` grants. `None` after a fault.
     pub(super) fn grant(&mut self, raw: &RawRateLimit) -> Option<Grant> {
+        if matches!(raw.unlimited, Field::Faulty) {
+            return None;
+        }
         if raw.unlimited.is_set() {
             self.check_unlimited(raw);
             return Some(Grant::Unlimited);
@@ -75,7 +78,7 @@ impl Lowering<'_> {
         if algorithm.is_none() {
             let known: Vec<_> = Algorithm::ALL.into_iter().map(Algorithm::name).collect();
             let message = format!("invalid algorithm {}", quoted(&located.value));
-            let hint = format!("known is {}", known.join(", "));
+            let hint = format!("the algorithms are {}", known.join(", "));
             self.faults.push(self.fault(located.at, message).hint(hint));
         }
         algorithm

@@ -3,7 +3,6 @@
 use super::*;
 use crate::limit::Unit;
 use crate::policy::fault::LoadError;
-use crate::policy::load::LoadOptions;
 use crate::policy::raw::{Located, RawDomain};
 use crate::policy::rule::Grant;
 

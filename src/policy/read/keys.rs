@@ -90,18 +90,25 @@ fn where_to(section: Section, home: Section) -> &'static str {
 
 /// The known key that `key` is probably a slip of.
 fn nearest(key: &str, known: &[&'static str]) -> Option<&'static str> {
-    let folded = |text: &str| text.replace(['_', '-', ' '], "").to_lowercase();
     let wanted = folded(key);
-    // Longer than any key with two slips; also bounds the work.
-    if wanted.len() > 20 {
-        return None;
-    }
     known
         .iter()
-        .map(|&candidate| (strsim::osa_distance(&wanted, &folded(candidate)), candidate))
-        .filter(|(distance, candidate)| *distance <= 2 && distance * 3 <= candidate.len())
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, candidate)| candidate)
+        .map(|&candidate| (candidate, folded(candidate)))
+        // Most are told apart by their length, at no cost.
+        .filter(|(_, candidate)| candidate.len().abs_diff(wanted.len()) <= MAX_SLIPS)
+        .map(|(name, candidate)| (strsim::osa_distance(&wanted, &candidate), name))
+        .filter(|(slips, name)| *slips <= MAX_SLIPS && slips * 3 <= name.len())
+        .min_by_key(|(slips, _)| *slips)
+        .map(|(_, name)| name)
+}
+
+/// Letters too many, too few, wrong or swapped.
+const MAX_SLIPS: usize = 2;
+
+/// A key without what is easily forgotten.
+fn folded(key: &str) -> String {
+    let kept = key.chars().filter(|char| !matches!(char, '_' | '-' | ' '));
+    kept.flat_map(char::to_lowercase).collect()
 }
 
 #[cfg(test)]
