@@ -55,7 +55,9 @@ pub fn enact(drafts: Vec<DomainDraft>, metrics: &Metrics) -> Policies {
     let mut policies = Policies::default();
     for DomainDraft { name, charge, nodes } in drafts {
         let root = level(&name, nodes, metrics);
-        let domain = Domain { name: name.as_str().into(), charge, root };
+        // No rule has an empty key, so no rule shares these counters.
+        let override_stats = metrics.rule(&name, "", "");
+        let domain = Domain { name: name.as_str().into(), charge, root, override_stats };
         policies.domains.insert(name.into(), domain);
     }
     policies

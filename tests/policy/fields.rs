@@ -1,19 +1,17 @@
 //! Fields beyond `unit` and `requests_per_unit`.
 
 use prost_types::value::Kind;
-use tidegate::limit::Unit;
 use tidegate::limit::fixed_window::Align;
-use tidegate::limit::{FixedWindow, Limit};
+use tidegate::limit::{FixedWindow, Unit};
 use tidegate::policy::{LoadOptions, load_texts};
 use tidegate::store::ChargeMode;
 use tidegate::telemetry::metrics::Metrics;
 use tidegate::units::Span;
 
-use crate::{find, limit, loaded, quota, refusal, window, with_rate_limit};
+use crate::{find, limit, loaded, refusal, window, with_rate_limit};
 
 fn fixed_window(text: &str) -> FixedWindow {
-    let Limit::FixedWindow(limit) = quota(&loaded(text), &[("k", "x")]).expect("a limit").limit;
-    limit
+    crate::fixed_window(&loaded(text))
 }
 
 #[test]

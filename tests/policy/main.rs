@@ -8,7 +8,7 @@ mod fields;
 mod files;
 mod vectors;
 
-use tidegate::limit::{Limit, Unit};
+use tidegate::limit::{FixedWindow, Limit, Unit};
 use tidegate::policy::{Grant, LoadError, LoadOptions, Policies, Quota, Rule, load_texts};
 use tidegate::store::KeyBuf;
 use tidegate::telemetry::metrics::Metrics;
@@ -59,8 +59,15 @@ fn limit(policies: &Policies, entries: &[(&str, &str)]) -> Option<(u32, Unit)> {
     quota(policies, entries).map(|quota| (quota.requests_per_unit, quota.unit))
 }
 
+/// The limit of the rule `k=x`.
+fn fixed_window(policies: &Policies) -> FixedWindow {
+    match quota(policies, &[("k", "x")]).expect("a limit").limit {
+        Limit::FixedWindow(limit) => limit,
+        other => panic!("{other:?}"),
+    }
+}
+
 /// The window of the rule `k=x`.
 fn window(policies: &Policies) -> Span {
-    let Limit::FixedWindow(limit) = quota(policies, &[("k", "x")]).expect("a limit").limit;
-    limit.window()
+    fixed_window(policies).window()
 }
