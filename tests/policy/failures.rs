@@ -91,7 +91,13 @@ fn f02_helper_keys_and_bombs_are_refused() {
     assert!(refusal(&bomb).contains("excessive aliasing"));
 }
 
-const GOOD: &str = "domain: t\ndescriptors:\n- key: k\n  value: x\n  rate_limit: {unit: year, requests_per_unit: 3}\n";
+const GOOD: &str = "\
+domain: t
+descriptors:
+- key: k
+  value: x
+  rate_limit: {unit: year, requests_per_unit: 3}
+";
 
 #[test]
 fn f03_harmless_variations_load() {
@@ -229,7 +235,8 @@ fn f08_only_wildcards_can_share_a_counter() {
     assert_eq!(keys[0], keys[1]);
     for (value, named) in [("foo", "ws_foo"), ("", "ws")] {
         let expected = format!(
-            "share_threshold can only be used with wildcard values (containing '*'), but found key '{named}'"
+            "share_threshold can only be used with wildcard values (containing '*'), \
+             but found key '{named}'"
         );
         assert!(refusal(&rule(value)).contains(&expected));
     }

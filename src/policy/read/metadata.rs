@@ -74,6 +74,9 @@ impl Reader<'_> {
 
     fn bad_metadata(&mut self, at: Position, what: &str) {
         let fault = self.fault(at, format!("error parsing metadata: {what}"));
-        self.report(fault.hint("metadata becomes JSON: mappings with text as keys, lists, texts, numbers, true, false and null"));
+        self.report(fault.hint(
+            "metadata becomes JSON: mappings with text as keys, lists, texts, numbers, \
+             true, false and null",
+        ));
     }
 }

@@ -303,7 +303,9 @@ proptest! {
     }
 
     #[test]
-    fn bytes_of_any_kind_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn bytes_of_any_kind_are_read_or_refused(
+        bytes in proptest::collection::vec(any::<u8>(), 0..200),
+    ) {
         let parsed = parse(&bytes);
         prop_assert!(parsed.problems.iter().all(|problem| problem.at.line >= 1));
     }
