@@ -16,11 +16,11 @@ use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 
 pub use options::{ByteSize, Options, StopOptions, StoreArg, StoreOptions};
-pub use reload::{Reloader, Signature};
+pub use reload::Reloader;
 
 use crate::clock::Clock;
 use crate::decide::Decider;
-use crate::policy::{LoadError, load};
+use crate::policy::{LoadError, Signature, load};
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
 use crate::store::redis::RedisStore;

@@ -4,14 +4,12 @@
 //! through swapped symlinks (as Kubernetes updates a `ConfigMap`) and after a
 //! directory was replaced, and it leaks no handles.
 
-use std::fs::{self, Metadata};
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::decide::Decider;
-use crate::policy::{LoadError, LoadOptions, Policies, load};
+use crate::policy::{LoadError, LoadOptions, Policies, Signature, load};
 use crate::telemetry::readiness::Readiness;
 use crate::units::Span;
 
@@ -113,62 +111,6 @@ impl Reloader {
         let metrics = self.decider.metrics();
         metrics.config_load_error.inc();
         metrics.config_stale.set(1);
-    }
-}
-
-/// What tells whether files have changed, without reading them: of each file
-/// its real path, identity, size and times.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Signature(Vec<(PathBuf, Option<Stamp>)>);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
-    device: u64,
-    inode: u64,
-    size: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
-}
-
-impl Signature {
-    /// The signature of the file, or of the files in the directory, at `path`.
-    /// What cannot be read has a signature, too.
-    pub fn of(path: &Path) -> Self {
-        let mut files = Vec::new();
-        add(path, &mut files);
-        files.sort_by(|(one, _), (other, _)| one.cmp(other));
-        Self(files)
-    }
-}
-
-/// Adds `path`, and what is in it, with symlinks resolved. Entries that begin
-/// with a dot are no configuration: `..data` of a `ConfigMap` holds the same
-/// files again.
-fn add(path: &Path, files: &mut Vec<(PathBuf, Option<Stamp>)>) {
-    let real = fs::canonicalize(path).unwrap_or_else(|_| path.into());
-    let found = fs::metadata(&real).ok();
-    let is_directory = found.as_ref().is_some_and(Metadata::is_dir);
-    files.push((real, found.as_ref().map(Stamp::of)));
-    if !is_directory {
-        return;
-    }
-    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
-        let hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
-        if !hidden {
-            add(&entry.path(), files);
-        }
-    }
-}
-
-impl Stamp {
-    fn of(found: &Metadata) -> Self {
-        Self {
-            device: found.dev(),
-            inode: found.ino(),
-            size: found.size(),
-            modified: (found.mtime(), found.mtime_nsec()),
-            changed: (found.ctime(), found.ctime_nsec()),
-        }
     }
 }
 

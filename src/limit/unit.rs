@@ -48,6 +48,14 @@ impl Unit {
         }
     }
 
+    /// The unit that stands for `window` in answers, which know only units: the
+    /// longest one that divides it evenly (an hour for 120 minutes, a second
+    /// for 90 seconds), or a second where none does.
+    pub fn reporting(window: Span) -> Self {
+        let divides = |unit: &Self| window.as_micros().is_multiple_of(unit.span().as_micros());
+        Self::ALL.into_iter().rev().find(divides).unwrap_or(Self::Second)
+    }
+
     /// How long the unit is.
     pub const fn span(self) -> Span {
         Span::from_secs(match self {
@@ -77,6 +85,24 @@ mod tests {
         assert_eq!(Unit::parse("HoUr"), Some(Unit::Hour));
         for wrong in ["", " minute", "minutes", "2", "unknown", "fortnight"] {
             assert_eq!(Unit::parse(wrong), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_window_is_reported_by_the_longest_unit_that_divides_it() {
+        for unit in Unit::ALL {
+            assert_eq!(Unit::reporting(unit.span()), unit);
+        }
+        let cases = [
+            (Span::from_secs(90), Unit::Second),
+            (Span::from_secs(300), Unit::Minute),
+            (Span::from_secs(7_200), Unit::Hour),
+            (Span::from_secs(1_209_600), Unit::Week),
+            (Span::from_millis(100), Unit::Second),
+            (Span::from_millis(1_500), Unit::Second),
+        ];
+        for (window, unit) in cases {
+            assert_eq!(Unit::reporting(window), unit, "{window}");
         }
     }
 }

@@ -1,11 +1,28 @@
 //! From YAML to rules that can be looked up.
+//!
+//! ```text
+//! source -> yaml -> read -> raw -> lower -> draft -> tree
+//! bytes     nodes   what a file says   checked rules   rules in force
+//! ```
+//!
+//! Every step collects [faults](fault) and goes on, so that one start reports
+//! all of them.
 
 pub mod address;
+mod draft;
+pub mod fault;
 pub mod load;
+mod lower;
 pub mod pattern;
+mod raw;
+mod read;
 pub mod rule;
+mod source;
 pub mod tree;
+mod yaml;
 
-pub use load::{LoadError, LoadOptions, load};
+pub use fault::{Fault, LoadError, Position};
+pub use load::{LoadOptions, load, load_texts};
 pub use rule::{Grant, Quota, Rule};
+pub use source::Signature;
 pub use tree::{Domain, Level, Node, Policies};

@@ -22,6 +22,11 @@ pub struct Rule {
     pub shadow_mode: bool,
     /// Refuses a request only together with all its other quota rules.
     pub quota_mode: bool,
+    /// All entries of the request name the rule's metrics.
+    pub detailed_metric: bool,
+    /// For each step of the path, the outermost first, whether the value in the
+    /// request names the rule's metrics.
+    pub value_to_metric: Box<[bool]>,
     /// Free content that answers carry as dynamic metadata while the rule passes.
     pub metadata: Option<Arc<prost_types::Struct>>,
     /// The rule's counters.
@@ -42,9 +47,10 @@ pub enum Grant {
 pub struct Quota {
     /// The limit that is applied.
     pub limit: Limit,
-    /// The amount that answers report.
+    /// The amount that answers report: that of one window, however long.
     pub requests_per_unit: u32,
-    /// The unit that answers report.
+    /// The unit that answers report; for windows that are no unit, see
+    /// [`Unit::reporting`].
     pub unit: Unit,
 }
 

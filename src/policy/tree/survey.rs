@@ -74,6 +74,8 @@ mod tests {
             replaces: Box::default(),
             shadow_mode: false,
             quota_mode: false,
+            detailed_metric: false,
+            value_to_metric: Box::default(),
             metadata: None,
             stats: Metrics::new().rule("", "", ""),
         })

@@ -1,0 +1,91 @@
+//! Rules that passed every check but are not in force yet: they have no
+//! counters, so that refused configurations leave no metrics behind.
+
+use std::sync::Arc;
+
+use super::rule::{Grant, Rule};
+use super::tree::{Domain, Level, Node, Policies};
+use crate::store::ChargeMode;
+use crate::telemetry::metrics::Metrics;
+
+/// A domain to be.
+#[derive(Debug)]
+pub struct DomainDraft {
+    /// Its name.
+    pub name: String,
+    /// How the descriptors of one request hang together.
+    pub charge: ChargeMode,
+    /// The top level of its rules.
+    pub nodes: Vec<NodeDraft>,
+}
+
+/// A place in the tree to be.
+#[derive(Debug)]
+pub struct NodeDraft {
+    /// The key. With its value it stands once on its level.
+    pub key: String,
+    /// The value, empty for any.
+    pub value: String,
+    /// All values that match the wildcard share one counter.
+    pub share_threshold: bool,
+    /// The rule for descriptors that end here.
+    pub rule: Option<RuleDraft>,
+    /// What may follow.
+    pub children: Vec<NodeDraft>,
+}
+
+/// A rule to be: [`Rule`] says what the fields mean.
+#[derive(Debug)]
+pub struct RuleDraft {
+    pub path: Arc<str>,
+    pub grant: Grant,
+    pub name: Arc<str>,
+    pub replaces: Box<[Arc<str>]>,
+    pub shadow_mode: bool,
+    pub quota_mode: bool,
+    pub detailed_metric: bool,
+    pub value_to_metric: Box<[bool]>,
+    pub metadata: Option<Arc<prost_types::Struct>>,
+    /// The metric labels `key1` and `key2`.
+    pub labels: [String; 2],
+}
+
+/// Puts checked rules in force.
+pub fn enact(drafts: Vec<DomainDraft>, metrics: &Metrics) -> Policies {
+    let mut policies = Policies::default();
+    for DomainDraft { name, charge, nodes } in drafts {
+        let root = level(&name, nodes, metrics);
+        // No rule has an empty key, so no rule shares these counters.
+        let override_stats = metrics.rule(&name, "", "");
+        let domain = Domain { name: name.as_str().into(), charge, root, override_stats };
+        policies.domains.insert(name.into(), domain);
+    }
+    policies
+}
+
+fn level(domain: &str, nodes: Vec<NodeDraft>, metrics: &Metrics) -> Level {
+    let mut level = Level::default();
+    for NodeDraft { key, value, share_threshold, rule, children } in nodes {
+        let rule = rule.map(|rule| Arc::new(enact_rule(domain, rule, metrics)));
+        let children = self::level(domain, children, metrics);
+        let inserted = level.insert(&key, Some(&value), Node { rule, share_threshold, children });
+        debug_assert_eq!(inserted, Ok(()), "drafts have no duplicates");
+    }
+    level
+}
+
+fn enact_rule(domain: &str, draft: RuleDraft, metrics: &Metrics) -> Rule {
+    let [key1, key2] = draft.labels;
+    Rule {
+        path: draft.path,
+        grant: draft.grant,
+        name: draft.name,
+        replaces: draft.replaces,
+        shadow_mode: draft.shadow_mode,
+        quota_mode: draft.quota_mode,
+        detailed_metric: draft.detailed_metric,
+        value_to_metric: draft.value_to_metric,
+        metadata: draft.metadata,
+        stats: metrics.rule(domain, &key1, &key2),
+    }
+}

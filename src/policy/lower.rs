@@ -1,0 +1,182 @@
+//! From [`raw`](super::raw) structs to checked rules.
+//!
+//! All checks of meaning are here, whatever the rules came from. Like reading,
+//! lowering goes on after a fault; what it makes of the rest is thrown away,
+//! but its faults are reported.
+
+mod domains;
+mod limit;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::draft::{NodeDraft, RuleDraft};
+use super::fault::{Fault, Faults, Place, Position, quoted};
+use super::pattern::Pattern;
+use super::raw::{Field, RawDescriptor, RawRateLimit, RawReplace, label};
+use crate::store::ChargeMode;
+
+pub use domains::lower;
+
+/// How to read policies.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LoadOptions {
+    /// Several files (or documents) may hold rules of one domain.
+    pub merge_domains: bool,
+    /// Domains that do not say how they charge are `all_or_nothing`.
+    pub all_or_nothing: bool,
+}
+
+/// The keys and values of one level and where they stand.
+type Seen = HashMap<(String, String), Place>;
+
+/// The lowering of one document, and where in it we are.
+struct Lowering<'a> {
+    source: &'a Arc<str>,
+    charge: ChargeMode,
+    domain: &'a str,
+    /// The nodes from the top level to here.
+    trail: Vec<Step>,
+    faults: &'a mut Faults,
+}
+
+/// One node on the way to a rule.
+struct Step {
+    /// For people: `key=value`.
+    label: String,
+    /// As envoyproxy/ratelimit writes it, in messages and metrics: `key_value`.
+    composite: String,
+    value_to_metric: bool,
+}
+
+impl Lowering<'_> {
+    fn level(&mut self, raws: Vec<RawDescriptor>, seen: &mut Seen) -> Vec<NodeDraft> {
+        let mut nodes = Vec::with_capacity(raws.len());
+        for (index, raw) in raws.into_iter().enumerate() {
+            let (key, value) = (raw.key.text(), raw.value.text());
+            let named = !key.is_empty();
+            self.trail.push(Step {
+                label: if named { label(key, value) } else { format!("descriptor {}", index + 1) },
+                composite: composite(key, value),
+                value_to_metric: raw.value_to_metric.is_set(),
+            });
+            self.check_names(&raw);
+            if named {
+                self.check_unseen(&raw, seen);
+            }
+            nodes.push(self.node(raw));
+            self.trail.pop();
+        }
+        nodes
+    }
+
+    fn node(&mut self, raw: RawDescriptor) -> NodeDraft {
+        let rule = raw.rate_limit.as_ref().and_then(|limit| self.rule(&raw, limit));
+        let children = self.level(raw.descriptors, &mut Seen::new());
+        NodeDraft {
+            key: raw.key.text().to_owned(),
+            value: raw.value.text().to_owned(),
+            share_threshold: raw.share_threshold.is_set(),
+            rule,
+            children,
+        }
+    }
+
+    fn check_names(&mut self, raw: &RawDescriptor) {
+        let key = raw.key.text();
+        if key.is_empty() && !matches!(raw.key, Field::Faulty) {
+            let at = raw.key.given().map_or(raw.at, |key| key.at);
+            let fault = self.fault(at, "descriptor has empty key");
+            self.faults.push(fault.hint("every descriptor needs `key: NAME`"));
+        }
+        if let Some(located) = raw.key.given().filter(|_| key.contains('*')) {
+            let message = format!("descriptor key {} contains '*'", quoted(key));
+            let hint = "keys are compared whole, only values may hold wildcards";
+            self.faults.push(self.fault(located.at, message).hint(hint));
+        }
+        let Some(share) = raw.share_threshold.given().filter(|share| share.value) else { return };
+        if Pattern::parse(raw.value.text()).is_none() && !matches!(raw.value, Field::Faulty) {
+            let message = format!(
+                "share_threshold can only be used with wildcard values (containing '*'), \
+                 but found key {}",
+                quoted(&composite(key, raw.value.text()))
+            );
+            let hint = "add a '*' to the value or remove share_threshold";
+            self.faults.push(self.fault(share.at, message).hint(hint));
+        }
+    }
+
+    fn check_unseen(&mut self, raw: &RawDescriptor, seen: &mut Seen) {
+        if matches!(raw.value, Field::Faulty) {
+            return;
+        }
+        let here = Place { file: Arc::clone(self.source), at: raw.at };
+        let name = (raw.key.text().to_owned(), raw.value.text().to_owned());
+        let Some(first) = seen.get(&name) else {
+            seen.insert(name, here);
+            return;
+        };
+        let steps = self.trail.iter().map(|step| &*step.composite);
+        let path: Vec<&str> = std::iter::once(self.domain).chain(steps).collect();
+        let message = format!("duplicate descriptor composite key {}", quoted(&path.join(".")));
+        let hint = format!("it stands at {first} already; keep one of the two");
+        self.faults.push(self.fault(raw.at, message).hint(hint));
+    }
+
+    fn rule(&mut self, raw: &RawDescriptor, limit: &RawRateLimit) -> Option<RuleDraft> {
+        self.check_replaces(limit);
+        let grant = self.grant(limit)?;
+        let name = |text: &str| Arc::from(text);
+        Some(RuleDraft {
+            path: self.path().join(" > ").into(),
+            grant,
+            name: name(limit.name.text()),
+            replaces: limit.replaces.iter().map(|replace| name(replace.name.text())).collect(),
+            shadow_mode: raw.shadow_mode.is_set(),
+            quota_mode: raw.quota_mode.is_set(),
+            detailed_metric: raw.detailed_metric.is_set(),
+            value_to_metric: self.trail.iter().map(|step| step.value_to_metric).collect(),
+            metadata: raw.metadata.clone().map(Arc::new),
+            labels: self.labels(),
+        })
+    }
+
+    fn check_replaces(&mut self, limit: &RawRateLimit) {
+        for RawReplace { at, name } in &limit.replaces {
+            let at = name.given().map_or(*at, |name| name.at);
+            if name.text().is_empty() && !matches!(name, Field::Faulty) {
+                let fault = self.fault(at, "should not have an empty replaces entry");
+                self.faults.push(fault.hint("write `- name: NAME`, the name of another rule"));
+            } else if !name.text().is_empty() && name.text() == limit.name.text() {
+                let message = "replaces should not contain name of same descriptor";
+                let hint = "a rule cannot displace itself; name another rule";
+                self.faults.push(self.fault(at, message).hint(hint));
+            }
+        }
+    }
+
+    /// The metric labels of a rule: its first step, and the others joined. The
+    /// reference replaces `:` and `|`, which separate fields in statsd; existing
+    /// dashboards select by the result.
+    fn labels(&self) -> [String; 2] {
+        let mut steps = self.trail.iter().map(|step| step.composite.replace([':', '|'], "_"));
+        let first = steps.next().unwrap_or_default();
+        [first, steps.collect::<Vec<_>>().join(".")]
+    }
+
+    fn path(&self) -> Vec<&str> {
+        let steps = self.trail.iter().map(|step| &*step.label);
+        std::iter::once(self.domain).filter(|domain| !domain.is_empty()).chain(steps).collect()
+    }
+
+    fn fault(&self, at: Position, message: impl Into<String>) -> Fault {
+        let place = Place { file: Arc::clone(self.source), at };
+        Fault::new(place, message).within(&self.path())
+    }
+}
+
+fn composite(key: &str, value: &str) -> String {
+    if value.is_empty() { key.to_owned() } else { format!("{key}_{value}") }
+}

@@ -1,0 +1,174 @@
+//! What a source of rules says, before anyone has asked whether it makes sense.
+//!
+//! Every source (files today) fills these structs; `lower` turns them into
+//! rules and knows nothing of where they came from.
+
+use std::sync::Arc;
+
+use super::fault::{Place, Position};
+
+/// A value and where it stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Located<T> {
+    /// Where.
+    pub at: Position,
+    /// What.
+    pub value: T,
+}
+
+/// What a source says about one field.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Field<T> {
+    /// Nothing.
+    #[default]
+    Absent,
+    /// This.
+    Given(Located<T>),
+    /// Something that could not be read. A fault says so already; whatever
+    /// depends on the field stays silent.
+    Faulty,
+}
+
+impl<T> Field<T> {
+    /// What it says, if it says anything that could be read.
+    pub fn given(&self) -> Option<&Located<T>> {
+        match self {
+            Self::Given(located) => Some(located),
+            Self::Absent | Self::Faulty => None,
+        }
+    }
+
+    /// The value, if there is one.
+    pub fn value(&self) -> Option<&T> {
+        self.given().map(|located| &located.value)
+    }
+}
+
+impl Field<bool> {
+    /// Whether a flag is set. Left out, it is not.
+    pub fn is_set(&self) -> bool {
+        self.value().copied().unwrap_or_default()
+    }
+}
+
+impl Field<String> {
+    /// The text, if there is some.
+    pub fn text(&self) -> &str {
+        self.value().map(String::as_str).unwrap_or_default()
+    }
+}
+
+/// A descriptor as people name it: `key=value`, or `key` alone.
+pub fn label(key: &str, value: &str) -> String {
+    if value.is_empty() { key.to_owned() } else { format!("{key}={value}") }
+}
+
+/// One document: the rules of one domain, or some of them.
+#[derive(Clone, Debug)]
+pub struct RawDomain {
+    /// The file, or whatever else it came from.
+    pub source: Arc<str>,
+    /// Where the document begins.
+    pub at: Position,
+    /// Its name.
+    pub domain: Field<String>,
+    /// `independent` or `all_or_nothing`.
+    pub charge: Field<String>,
+    /// The top level of its rules.
+    pub descriptors: Vec<RawDescriptor>,
+}
+
+impl RawDomain {
+    /// A document that says nothing.
+    pub fn new(source: Arc<str>, at: Position) -> Self {
+        let (domain, charge) = (Field::Absent, Field::Absent);
+        Self { source, at, domain, charge, descriptors: Vec::new() }
+    }
+
+    /// A place in this document's source.
+    pub fn place(&self, at: Position) -> Place {
+        Place { file: Arc::clone(&self.source), at }
+    }
+}
+
+/// One node of the rule tree.
+#[derive(Clone, Debug, Default)]
+pub struct RawDescriptor {
+    /// Where it begins.
+    pub at: Position,
+    /// The entry's key.
+    pub key: Field<String>,
+    /// The entry's value; `*` stands for any text. Absent or empty: any value.
+    pub value: Field<String>,
+    /// What it grants.
+    pub rate_limit: Option<RawRateLimit>,
+    /// What may follow.
+    pub descriptors: Vec<RawDescriptor>,
+    /// Count, but never refuse.
+    pub shadow_mode: Field<bool>,
+    /// Refuse only together with all other quota rules.
+    pub quota_mode: Field<bool>,
+    /// All entries of the request name the rule's metrics.
+    pub detailed_metric: Field<bool>,
+    /// The value in the request names the rule's metrics.
+    pub value_to_metric: Field<bool>,
+    /// All values that match the wildcard share one counter.
+    pub share_threshold: Field<bool>,
+    /// Free content for answers.
+    pub metadata: Option<prost_types::Struct>,
+}
+
+/// What a rule grants.
+#[derive(Clone, Debug, Default)]
+pub struct RawRateLimit {
+    /// Where it begins.
+    pub at: Position,
+    /// How many.
+    pub requests_per_unit: Field<u32>,
+    /// In which unit of time.
+    pub unit: Field<String>,
+    /// How many units make a window.
+    pub unit_multiplier: Field<u32>,
+    /// The window, instead of a unit: `90s`.
+    pub window: Field<String>,
+    /// Everything, uncounted.
+    pub unlimited: Field<bool>,
+    /// The rule's name.
+    pub name: Field<String>,
+    /// Names of the rules that it displaces.
+    pub replaces: Vec<RawReplace>,
+    /// The algorithm that decides.
+    pub algorithm: Field<String>,
+    /// Where windows start: `epoch` or `first_hit`.
+    pub align: Field<String>,
+    /// Whether refused hits are counted.
+    pub count_refused: Field<bool>,
+}
+
+impl RawRateLimit {
+    /// The fields that say how to limit and are there, `unit` and
+    /// `requests_per_unit` aside, which every limit may have.
+    pub fn parameters(&self) -> impl Iterator<Item = (&'static str, Position)> {
+        fn at<T>(field: &Field<T>) -> Option<Position> {
+            field.given().map(|located| located.at)
+        }
+        [
+            ("algorithm", at(&self.algorithm)),
+            ("unit_multiplier", at(&self.unit_multiplier)),
+            ("window", at(&self.window)),
+            ("align", at(&self.align)),
+            ("count_refused", at(&self.count_refused)),
+        ]
+        .into_iter()
+        .filter_map(|(name, at)| Some((name, at?)))
+    }
+}
+
+/// One entry of `replaces`.
+#[derive(Clone, Debug)]
+pub struct RawReplace {
+    /// Where it begins.
+    pub at: Position,
+    /// The name of the rules to displace.
+    pub name: Field<String>,
+}
