@@ -2,9 +2,10 @@
 
 use smallvec::SmallVec;
 
-use super::matching::{Match, Matches};
+use super::matching::{Limited, Match, Matches};
 use super::settings::Settings;
 use crate::limit::{Unit, Verdict};
+use crate::policy::{Quota, Rule};
 use crate::store::Plan;
 use crate::units::{Hits, Span};
 
@@ -77,6 +78,29 @@ impl Status<'_> {
         Self { code: Code::Ok, limit: None, remaining: Hits::new(u32::MAX as u64) };
 }
 
+impl<'s> Applied<'s> {
+    fn new(rule: Option<&'s Rule>, quota: &Quota, reset: Span) -> Self {
+        let name = rule.map_or("", |rule| &*rule.name);
+        Self { name, requests_per_unit: quota.requests_per_unit, unit: quota.unit, reset }
+    }
+}
+
+impl<'s> Limited<'s> {
+    /// The status of a limit with these verdicts, one per rate: the strictest
+    /// rate speaks for all.
+    fn status(&self, verdicts: &[Verdict]) -> Status<'s> {
+        let (rate, verdict) = Verdict::strictest(verdicts).unwrap_or_default();
+        // What can never pass resets like everything else.
+        let waits = !verdict.allowed && verdict.retry_after != Span::FOREVER;
+        let reset = if waits { verdict.retry_after } else { verdict.reset_after };
+        Status {
+            code: if verdict.allowed || self.shadow() { Code::Ok } else { Code::OverLimit },
+            limit: self.rates.get(rate).map(|(quota, _)| Applied::new(self.rule, quota, reset)),
+            remaining: verdict.remaining,
+        }
+    }
+}
+
 /// Combines what applies to each descriptor with the verdicts of its charges.
 pub fn combine<'s>(
     matches: &Matches<'s>,
@@ -84,23 +108,18 @@ pub fn combine<'s>(
     verdicts: &[Verdict],
     settings: &Settings,
 ) -> (Code, Statuses<'s>) {
-    let mut verdict = verdicts.iter();
+    let mut rest = verdicts;
     let status = |found: &Match<'s>| match found {
         Match::None => Status::NONE,
         Match::Unlimited(_) => Status::UNLIMITED,
+        Match::Exempt(rule, quota) => {
+            let limit = Some(Applied::new(Some(rule), quota, Span::ZERO));
+            Status { code: Code::Ok, limit, remaining: quota.limit.ceiling() }
+        }
         Match::Limited(limited) => {
-            let verdict = verdict.next().copied().unwrap_or_default();
-            let passes = verdict.allowed || limited.shadow();
-            Status {
-                code: if passes { Code::Ok } else { Code::OverLimit },
-                limit: Some(Applied {
-                    name: limited.rule.map_or("", |rule| &rule.name),
-                    requests_per_unit: limited.quota.requests_per_unit,
-                    unit: limited.quota.unit,
-                    reset: if verdict.allowed { verdict.reset_after } else { verdict.retry_after },
-                }),
-                remaining: verdict.remaining,
-            }
+            let (own, others) = rest.split_at(limited.rates.len().min(rest.len()));
+            rest = others;
+            limited.status(own)
         }
     };
     let statuses = matches.iter().map(status).collect();

@@ -2,33 +2,33 @@
 
 use std::sync::Arc;
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::request::{Descriptor, Request};
 use super::settings::Settings;
 use crate::policy::{Domain, Grant, Quota, Rule};
-use crate::store::{Charge, ChargeMode, KeyBuf, KeyRef, Plan, Role};
+use crate::store::{Charge, ChargeMode, KeyBuf, KeyRef, KeyWriter, Plan, Role};
 
 /// What applies to one descriptor.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum Match<'s> {
     /// Nothing.
     None,
     /// A rule without a limit.
     Unlimited(&'s Rule),
-    /// A limit, which is the next charge of the plan.
+    /// A rule that does not limit this client.
+    Exempt(&'s Rule, &'s Quota),
+    /// A limit: the next charges of the plan, one per rate.
     Limited(Limited<'s>),
 }
 
 /// A limit that applies.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Limited<'s> {
-    /// The limit and the terms in which it is reported.
-    pub quota: Quota,
     /// The rule it comes from; none for an override.
     pub rule: Option<&'s Rule>,
-    /// Its counter.
-    key: KeyRef,
+    /// Its rates, the terms in which they are reported, and their counters.
+    pub rates: SmallVec<[(Quota, KeyRef); 1]>,
 }
 
 /// What applies to each descriptor, in order.
@@ -56,35 +56,49 @@ pub fn plan<'s>(
     let mut matches: Matches<'s> =
         request.descriptors.iter().map(|one| find(domain, one, &mut plan.keys)).collect();
     drop_replaced(&mut matches);
-    let free = plan.mode == ChargeMode::AllOrNothing;
     for (found, descriptor) in matches.iter().zip(&request.descriptors) {
-        let limited = match found {
-            Match::Limited(limited) => limited,
+        match found {
+            Match::Limited(limited) => {
+                let role = role(limited, settings, &mut plan);
+                charge(limited, request, descriptor, role, &mut plan);
+            }
             // In quota mode whatever has no limit is a quota that passes.
-            Match::None => {
-                plan.quota_passes |= settings.quota_mode;
-                continue;
-            }
-            Match::Unlimited(_) => continue,
-        };
-        let role = match (limited.shadow(), limited.quota_mode(settings)) {
-            (true, quota) => {
-                plan.quota_passes |= quota;
-                Role::Shadow
-            }
-            (false, true) => Role::Quota,
-            (false, false) => Role::Enforced,
-        };
-        let limit = limited.quota.limit;
-        let limit = if free { limit.refusing_for_free() } else { limit };
-        let cost = request.cost(descriptor);
-        plan.charges.push(Charge { limit, key: limited.key, cost, role, joined: false });
+            Match::None | Match::Exempt(..) => plan.quota_passes |= settings.quota_mode,
+            Match::Unlimited(_) => {}
+        }
     }
     if settings.shadow_mode {
         // Nothing is refused, so everything is counted.
         plan.mode = ChargeMode::Independent;
     }
     (matches, plan)
+}
+
+fn role(limited: &Limited<'_>, settings: &Settings, plan: &mut Plan) -> Role {
+    match (limited.shadow(), limited.quota_mode(settings)) {
+        (true, quota) => {
+            plan.quota_passes |= quota;
+            Role::Shadow
+        }
+        (false, true) => Role::Quota,
+        (false, false) => Role::Enforced,
+    }
+}
+
+fn charge(
+    limited: &Limited<'_>,
+    request: &Request<'_>,
+    descriptor: &Descriptor<'_>,
+    role: Role,
+    plan: &mut Plan,
+) {
+    let cost = request.cost(descriptor);
+    // What is refused together with something else must cost nothing.
+    let free = plan.mode == ChargeMode::AllOrNothing || limited.rates.len() > 1;
+    for (index, (quota, key)) in limited.rates.iter().enumerate() {
+        let limit = if free { quota.limit.refusing_for_free() } else { quota.limit };
+        plan.charges.push(Charge { limit, key: *key, cost, role, joined: index > 0 });
+    }
 }
 
 fn find<'s>(domain: &'s Domain, descriptor: &Descriptor<'_>, keys: &mut KeyBuf) -> Match<'s> {
@@ -96,18 +110,32 @@ fn find<'s>(domain: &'s Domain, descriptor: &Descriptor<'_>, keys: &mut KeyBuf) 
         }
         let quota = wanted.quota();
         let key = key.finish(&quota.limit);
-        return Match::Limited(Limited { quota, rule: None, key });
+        return Match::Limited(Limited { rule: None, rates: smallvec![(quota, key)] });
     }
-    match domain.find(descriptor.entries.iter().copied(), &mut key).map(Arc::as_ref) {
-        None => Match::None,
-        Some(rule) => match rule.grant {
-            Grant::Unlimited => Match::Unlimited(rule),
-            Grant::Limited(quota) => {
-                let key = key.finish(&quota.limit);
-                Match::Limited(Limited { quota, rule: Some(rule), key })
+    let Some(found) = domain.find(descriptor.entries.iter().copied(), &mut key) else {
+        key.discard();
+        return Match::None;
+    };
+    match &found.rule.grant {
+        Grant::Limited(quotas) => match &**quotas {
+            [] => Match::None,
+            [quota, ..] if found.exempt => Match::Exempt(found.rule, quota),
+            quotas => {
+                let rates = rates(quotas, key);
+                Match::Limited(Limited { rule: Some(found.rule), rates })
             }
         },
+        Grant::Unlimited => Match::Unlimited(found.rule),
     }
+}
+
+/// The counters of a rule's rates: the same entries, each with its own window.
+fn rates(quotas: &[Quota], mut key: KeyWriter<'_>) -> SmallVec<[(Quota, KeyRef); 1]> {
+    let Some((last, others)) = quotas.split_last() else { return SmallVec::new() };
+    let mut rates: SmallVec<[(Quota, KeyRef); 1]> =
+        others.iter().map(|quota| (*quota, key.branch(&quota.limit))).collect();
+    rates.push((*last, key.finish(&last.limit)));
+    rates
 }
 
 /// Forgets every match whose rule is named by the `replaces` of a matched rule,
@@ -130,7 +158,7 @@ impl<'s> Match<'s> {
     pub fn rule(&self) -> Option<&'s Rule> {
         match self {
             Self::None => None,
-            Self::Unlimited(rule) => Some(rule),
+            Self::Unlimited(rule) | Self::Exempt(rule, _) => Some(rule),
             Self::Limited(limited) => limited.rule,
         }
     }

@@ -143,14 +143,23 @@ impl Decider {
         plan: &Plan,
         verdicts: &Verdicts,
     ) {
-        let mut decided = plan.charges.iter().zip(verdicts);
+        let mut next = 0;
         for found in matches {
             let Match::Limited(limited) = found else { continue };
-            let Some((charge, verdict)) = decided.next() else { return };
+            let own = next..next + limited.rates.len();
+            next = own.end;
+            let (Some(charges), Some(verdicts)) =
+                (plan.charges.get(own.clone()), verdicts.get(own))
+            else {
+                return;
+            };
+            // A rule with several rates counts once, by the strictest.
+            let Some((rate, verdict)) = Verdict::strictest(verdicts) else { continue };
+            let Some(charge) = charges.get(rate) else { continue };
             let limit = charge.limit.ceiling();
             let near = near_limit(limit, self.settings.near_limit_ratio);
             let stats = limited.rule.map_or(&domain.override_stats, |rule| &rule.stats);
-            stats.record(limit, near, charge.cost, verdict, limited.shadow());
+            stats.record(limit, near, charge.cost, &verdict, limited.shadow());
         }
     }
 

@@ -53,7 +53,7 @@ impl Calendar {
 
     /// The present window at `now` and its neighbours: start of the window
     /// before, of this one, of the next two, and the end of the last.
-    pub fn bounds(&self, now: Timestamp) -> Bounds {
+    pub fn bounds(self, now: Timestamp) -> Bounds {
         let today = self.local_date(now);
         let first = match self.period {
             Period::Day => today,
@@ -71,13 +71,13 @@ impl Calendar {
         bounds
     }
 
-    fn local_date(&self, now: Timestamp) -> NaiveDate {
+    fn local_date(self, now: Timestamp) -> NaiveDate {
         let seconds = i64::try_from(now.as_micros() / 1_000_000).unwrap_or(i64::MAX);
         let utc = DateTime::from_timestamp(seconds, 0).unwrap_or_default();
         utc.with_timezone(&self.zone).date_naive()
     }
 
-    fn next(&self, date: NaiveDate) -> NaiveDate {
+    fn next(self, date: NaiveDate) -> NaiveDate {
         let next = match self.period {
             Period::Day => date.checked_add_days(Days::new(1)),
             Period::Week => date.checked_add_days(Days::new(7)),
@@ -87,7 +87,7 @@ impl Calendar {
         next.unwrap_or(date)
     }
 
-    fn previous(&self, date: NaiveDate) -> NaiveDate {
+    fn previous(self, date: NaiveDate) -> NaiveDate {
         let previous = match self.period {
             Period::Day => return back(date, 1),
             Period::Week => return back(date, 7),
@@ -99,7 +99,7 @@ impl Calendar {
 
     /// The moment at which `date` begins. Where clocks jump over midnight it
     /// begins at the jump; where they show it twice, at the first.
-    fn midnight(&self, date: NaiveDate) -> Timestamp {
+    fn midnight(self, date: NaiveDate) -> Timestamp {
         let local = date.and_time(NaiveTime::MIN);
         let moment = match self.zone.from_local_datetime(&local) {
             MappedLocalTime::Single(moment) | MappedLocalTime::Ambiguous(moment, _) => moment,
@@ -111,7 +111,7 @@ impl Calendar {
     /// The first moment after a gap that holds `local`: the offset from before
     /// the gap, applied to it, gives the moment of the jump when the gap begins
     /// at midnight, as all of them that swallow it do.
-    fn after_gap(&self, local: chrono::NaiveDateTime) -> DateTime<Tz> {
+    fn after_gap(self, local: chrono::NaiveDateTime) -> DateTime<Tz> {
         let earlier = local - TimeDelta::hours(3);
         let offset = self.zone.offset_from_utc_datetime(&earlier).fix();
         let utc = local - TimeDelta::seconds(i64::from(offset.local_minus_utc()));

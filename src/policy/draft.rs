@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::address::AddressPolicy;
 use super::rule::{Grant, Rule};
 use super::tree::{Domain, Level, Node, Policies};
 use crate::store::ChargeMode;
@@ -28,6 +29,8 @@ pub struct NodeDraft {
     pub value: String,
     /// All values that match the wildcard share one counter.
     pub share_threshold: bool,
+    /// Values are client addresses, read like this.
+    pub address: Option<AddressPolicy>,
     /// The rule for descriptors that end here.
     pub rule: Option<RuleDraft>,
     /// What may follow.
@@ -65,10 +68,11 @@ pub fn enact(drafts: Vec<DomainDraft>, metrics: &Metrics) -> Policies {
 
 fn level(domain: &str, nodes: Vec<NodeDraft>, metrics: &Metrics) -> Level {
     let mut level = Level::default();
-    for NodeDraft { key, value, share_threshold, rule, children } in nodes {
+    for NodeDraft { key, value, share_threshold, address, rule, children } in nodes {
         let rule = rule.map(|rule| Arc::new(enact_rule(domain, rule, metrics)));
         let children = self::level(domain, children, metrics);
-        let inserted = level.insert(&key, Some(&value), Node { rule, share_threshold, children });
+        let inserted =
+            level.insert(&key, Some(&value), Node { rule, share_threshold, address, children });
         debug_assert_eq!(inserted, Ok(()), "drafts have no duplicates");
     }
     level

@@ -79,6 +79,7 @@ impl Lowering<'_> {
             key: raw.key.text().to_owned(),
             value: raw.value.text().to_owned(),
             share_threshold: raw.share_threshold.is_set(),
+            address: None,
             rule,
             children,
         }

@@ -34,12 +34,12 @@ pub struct Rule {
 }
 
 /// What a rule grants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Grant {
     /// Everything, uncounted.
     Unlimited,
-    /// What the limit admits.
-    Limited(Quota),
+    /// What all of these admit together; at least one.
+    Limited(Box<[Quota]>),
 }
 
 /// A limit together with the terms in which answers report it.

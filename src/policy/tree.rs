@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use ahash::RandomState;
 
+use super::address::AddressPolicy;
 use super::pattern::Pattern;
 use super::rule::Rule;
 use crate::store::ChargeMode;
@@ -60,6 +61,8 @@ pub struct Node {
     pub rule: Option<Arc<Rule>>,
     /// All values that match this wildcard share one counter.
     pub share_threshold: bool,
+    /// Values are client addresses, read like this.
+    pub address: Option<AddressPolicy>,
     /// What may follow.
     pub children: Level,
 }
@@ -132,9 +135,19 @@ impl Level {
     }
 }
 
+/// The rule that a descriptor meets.
+#[derive(Clone, Copy, Debug)]
+pub struct Found<'s> {
+    /// The rule.
+    pub rule: &'s Rule,
+    /// The descriptor names a client address that is never limited.
+    pub exempt: bool,
+}
+
 impl Domain {
     /// Finds the rule for a descriptor and writes the descriptor's entries to
-    /// `key` on the way, with the pattern in place of a shared value.
+    /// `key` on the way, as they are counted: with the pattern in place of a
+    /// shared value and the client in place of its address.
     ///
     /// `None` where no rule applies: unknown entries, a descriptor shorter or
     /// longer than the rules, or a place without a rule.
@@ -142,16 +155,21 @@ impl Domain {
         &'s self,
         entries: impl IntoIterator<Item = (&'e str, &'e str)>,
         key: &mut KeyWriter<'_>,
-    ) -> Option<&'s Arc<Rule>> {
-        let mut level = &self.root;
-        let mut found = None;
+    ) -> Option<Found<'s>> {
+        let (mut level, mut rule, mut exempt) = (&self.root, None, false);
         for (entry_key, value) in entries {
             let (node, pattern) = level.step(entry_key, value)?;
-            let counted = pattern.filter(|_| node.share_threshold).map_or(value, Pattern::text);
+            let client = node.address.as_ref().and_then(|policy| policy.read(value));
+            exempt |= client.is_some_and(|client| client.exempt);
+            let counted = match (pattern, &client) {
+                (Some(pattern), _) if node.share_threshold => pattern.text(),
+                (_, Some(client)) => client.counted(),
+                _ => value,
+            };
             key.entry(entry_key, counted);
             level = &node.children;
-            found = node.rule.as_ref();
+            rule = node.rule.as_deref();
         }
-        found
+        rule.map(|rule| Found { rule, exempt })
     }
 }

@@ -59,6 +59,16 @@ impl KeyWriter<'_> {
         self.escaped(value);
     }
 
+    /// A key of what was written so far and this limit; further ones may follow.
+    pub fn branch(&mut self, limit: &Limit) -> KeyRef {
+        let (start, length) = (self.start, self.buf.bytes.len());
+        let written = SmallVec::<[u8; 256]>::from_slice(&self.buf.bytes[start..length]);
+        let key = KeyWriter { buf: self.buf, start }.finish(limit);
+        self.start = self.buf.bytes.len();
+        self.buf.bytes.extend_from_slice(&written);
+        key
+    }
+
     /// Ends the key with the limit that it counts for.
     pub fn finish(self, limit: &Limit) -> KeyRef {
         let Self { buf, start } = self;
@@ -139,6 +149,17 @@ mod tests {
             key("shop", &[("path", "/cart"), ("ip", "1.2.3.4")]),
             "shop|path=/cart|ip=1.2.3.4|fw60s"
         );
+    }
+
+    #[test]
+    fn one_descriptor_has_a_key_for_each_rate() {
+        let limit = |secs| FixedWindow::new(Hits::new(1), Span::from_secs(secs)).unwrap();
+        let mut buf = KeyBuf::default();
+        let mut writer = buf.writer("d");
+        writer.entry("k", "v");
+        let one = writer.branch(&Limit::FixedWindow(limit(1)));
+        let two = writer.finish(&Limit::FixedWindow(limit(60)));
+        assert_eq!((buf.get(one), buf.get(two)), (&b"d|k=v|fw1s"[..], &b"d|k=v|fw60s"[..]));
     }
 
     #[test]

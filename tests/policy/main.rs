@@ -41,15 +41,15 @@ fn find<'p>(policies: &'p Policies, entries: &[(&str, &str)]) -> Option<(&'p Rul
     let domain = policies.domain("t").expect("the domain t");
     let mut keys = KeyBuf::default();
     let mut writer = keys.writer("t");
-    let rule = domain.find(entries.iter().copied(), &mut writer)?;
-    let Grant::Limited(quota) = &rule.grant else { return Some((rule, String::new())) };
-    let key = writer.finish(&quota.limit);
+    let rule = domain.find(entries.iter().copied(), &mut writer)?.rule;
+    let Grant::Limited(quotas) = &rule.grant else { return Some((rule, String::new())) };
+    let key = writer.finish(&quotas[0].limit);
     Some((rule, String::from_utf8_lossy(keys.get(key)).into_owned()))
 }
 
 fn quota(policies: &Policies, entries: &[(&str, &str)]) -> Option<Quota> {
-    match find(policies, entries)?.0.grant {
-        Grant::Limited(quota) => Some(quota),
+    match &find(policies, entries)?.0.grant {
+        Grant::Limited(quotas) => quotas.first().copied(),
         Grant::Unlimited => None,
     }
 }

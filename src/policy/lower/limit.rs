@@ -51,7 +51,7 @@ impl Lowering<'_> {
         let quota = match self.algorithm(raw)? {
             Algorithm::FixedWindow => self.fixed_window(raw)?,
         };
-        Some(Grant::Limited(quota))
+        Some(Grant::Limited([quota].into()))
     }
 
     /// Like the reference, accepts `requests_per_unit` and a meaningless unit.

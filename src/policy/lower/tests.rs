@@ -43,8 +43,9 @@ fn rules_need_no_file() {
     let node = &drafts[0].nodes[0];
     let rule = node.children[0].rule.as_ref().expect("a rule");
     assert_eq!((&*rule.path, &rule.labels), ("d > k > l", &["k".to_owned(), "l".to_owned()]));
-    let Grant::Limited(quota) = rule.grant else { panic!("{rule:?}") };
-    assert_eq!((quota.requests_per_unit, quota.unit), (5, Unit::Hour));
+    let Grant::Limited(quotas) = &rule.grant else { panic!("{rule:?}") };
+    let terms: Vec<_> = quotas.iter().map(|one| (one.requests_per_unit, one.unit)).collect();
+    assert_eq!(terms, [(5, Unit::Hour)]);
 }
 
 #[test]
