@@ -53,7 +53,7 @@ fn requests_turn_into_429_exactly_at_the_limit() {
 fn two_envoys_and_two_services_on_one_redis_share_one_limit_exactly() {
     wait_for_the_middle_of_an_hour();
     let directory = tempfile::tempdir().expect("a directory");
-    let Some(redis) = RedisServer::start() else { return };
+    let Some(redis) = RedisServer::redis() else { return };
     let upstream = upstream();
     let start = || -> Option<(Running, Envoy)> {
         // A decision that waits for a busy machine must not be waved through.

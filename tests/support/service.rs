@@ -10,9 +10,10 @@ use tidegate::proto::rate_limit_response::DescriptorStatus;
 use tidegate::proto::{RateLimitRequest, RateLimitResponse};
 use tidegate::store::Store;
 use tidegate::store::memory::MemoryStore;
+use tidegate::store::redis::{RedisConfig, RedisStore};
 use tidegate::telemetry::metrics::Metrics;
 use tidegate::transport::rls::Rls;
-use tidegate::units::Timestamp;
+use tidegate::units::{Span, Timestamp};
 use tonic::Status;
 
 use super::ask;
@@ -71,8 +72,12 @@ impl Setup {
         let (store, redis) = match kind {
             Kind::Memory => (Store::Memory(MemoryStore::default()), None),
             Kind::Redis => {
-                let server = RedisServer::start()?;
-                (Store::Redis(server.store()), Some(server))
+                let server = RedisServer::redis()?;
+                // A busy machine must not turn an answer into a failure.
+                let deadline = Span::from_secs(10);
+                let config = RedisConfig { deadline, ..RedisConfig::new(server.url()) };
+                let store = RedisStore::connect(&config).unwrap_or_else(|error| panic!("{error}"));
+                (Store::Redis(store), Some(server))
             }
         };
         Some(self.start_on(store, redis))
