@@ -1,0 +1,178 @@
+//! One request on its way to the script and back. The layout of both is told in
+//! `lua/decide.lua`.
+
+use smallvec::SmallVec;
+use tokio::sync::oneshot;
+
+use super::msgpack::{Item, Reader, put_negative, put_number};
+use crate::limit::fixed_window::Align;
+use crate::limit::{Cost, FixedWindow, Limit, Verdict};
+use crate::store::{Charge, ChargeMode, Plan, Role, StoreError, Verdicts};
+use crate::units::{Hits, Span};
+
+/// What a caller waits for.
+pub(super) type Answer = Result<Verdicts, StoreError>;
+
+/// A request, written out by its caller so that a lane only has to join many.
+#[derive(Debug)]
+pub(super) struct Request {
+    /// The moment to decide at, in microseconds; 0 for the clock of Redis.
+    pub(super) now: u64,
+    /// How many charges it has, and so how many keys.
+    pub(super) charges: usize,
+    /// How many integers `bytes` begin with.
+    pub(super) integers: u32,
+    /// The integers, then the keys.
+    bytes: Vec<u8>,
+    /// Where in `bytes` the integers end, and after it each key.
+    ends: SmallVec<[usize; 5]>,
+    answer: oneshot::Sender<Answer>,
+}
+
+impl Request {
+    /// Writes out `plan`, with `prefix` before its keys.
+    pub(super) fn new(plan: &Plan, prefix: &str, answer: oneshot::Sender<Answer>) -> Self {
+        let mut out = Integers { bytes: Vec::with_capacity(192), count: 0 };
+        out.put(u64::from(plan.mode == ChargeMode::AllOrNothing));
+        out.put(u64::from(plan.quota_passes));
+        out.put(plan.charges.len() as u64);
+        for charge in &plan.charges {
+            out.charge(charge, plan.mode);
+        }
+        let Integers { mut bytes, count } = out;
+        let mut ends = SmallVec::with_capacity(plan.charges.len() + 1);
+        ends.push(bytes.len());
+        for charge in &plan.charges {
+            bytes.extend_from_slice(prefix.as_bytes());
+            bytes.extend_from_slice(plan.keys.get(charge.key));
+            ends.push(bytes.len());
+        }
+        // A clock that stands at the epoch is a microsecond off.
+        let now = if plan.pinned { plan.now.as_micros().max(1) } else { 0 };
+        Self { now, charges: plan.charges.len(), integers: count, bytes, ends, answer }
+    }
+
+    /// The integers, as `MessagePack`.
+    pub(super) fn body(&self) -> &[u8] {
+        let end = self.ends.first().copied().unwrap_or_default();
+        self.bytes.get(..end).unwrap_or_default()
+    }
+
+    /// The keys, in the order of the charges.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        let bounds = self.ends.iter().zip(self.ends.iter().skip(1));
+        bounds.map(|(&start, &end)| self.bytes.get(start..end).unwrap_or_default())
+    }
+
+    /// How many bytes it has.
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether nobody waits for the answer any more.
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.answer.is_closed()
+    }
+
+    /// Answers the caller, if it still waits.
+    pub(super) fn answer(self, answer: Answer) {
+        let _ = self.answer.send(answer);
+    }
+}
+
+struct Integers {
+    bytes: Vec<u8>,
+    count: u32,
+}
+
+impl Integers {
+    fn put(&mut self, number: u64) {
+        self.count += 1;
+        put_number(&mut self.bytes, number);
+    }
+
+    fn charge(&mut self, charge: &Charge, mode: ChargeMode) {
+        self.put(match charge.role {
+            Role::Enforced => 0,
+            Role::Shadow => 1,
+            Role::Quota => 2,
+        });
+        match charge.cost {
+            Cost::Check => self.put(0),
+            Cost::Take(hits) => self.put(hits.get()),
+            Cost::Refund(hits) => {
+                self.count += 1;
+                put_negative(&mut self.bytes, hits.get());
+            }
+        }
+        match mode {
+            ChargeMode::Independent => self.limit(charge.limit),
+            ChargeMode::AllOrNothing => self.limit(charge.limit.refusing_for_free()),
+        }
+    }
+
+    /// The number of the algorithm and its parameters.
+    fn limit(&mut self, limit: Limit) {
+        match limit {
+            Limit::FixedWindow(limit) => {
+                self.put(1);
+                self.fixed_window(&limit);
+            }
+        }
+    }
+
+    fn fixed_window(&mut self, limit: &FixedWindow) {
+        let first_hit = u64::from(limit.align() == Align::FirstHit);
+        let count_refused = u64::from(limit.count_refused());
+        self.put(limit.limit().get());
+        self.put(limit.window().as_micros());
+        self.put(first_hit | count_refused << 1);
+    }
+}
+
+/// Reads the part of a reply that answers a request with so many `charges`.
+pub(super) fn read_answer(reply: &mut Reader<'_>, charges: usize) -> Answer {
+    let mut verdicts = Verdicts::with_capacity(charges);
+    for nth in 0..charges {
+        let allowed = match reply.item() {
+            Some(Item::Number(allowed)) => allowed == 1,
+            Some(Item::Text(why)) if nth == 0 => return Err(unreadable(why)),
+            Some(Item::Text(_)) | None => return Err(malformed()),
+        };
+        verdicts.push(read_verdict(reply, allowed).ok_or_else(malformed)?);
+    }
+    Ok(verdicts)
+}
+
+fn read_verdict(reply: &mut Reader<'_>, allowed: bool) -> Option<Verdict> {
+    Some(Verdict {
+        allowed,
+        remaining: Hits::new(reply.next_number()?),
+        remaining_before: Hits::new(reply.next_number()?),
+        retry_after: Span::from_micros(reply.next_number()?),
+        reset_after: Span::from_micros(reply.next_number()?),
+    })
+}
+
+/// The script could not read a counter of the request. The words are those of
+/// Redis and name no key.
+fn unreadable(why: &[u8]) -> StoreError {
+    let why = String::from_utf8_lossy(why);
+    if why.starts_with("WRONGTYPE") {
+        return StoreError::Protocol(
+            "a key of the counters holds something else (WRONGTYPE); delete it, or give the \
+             service a key prefix of its own"
+                .into(),
+        );
+    }
+    StoreError::Unavailable(format!("Redis did not read a counter: {}", why.escape_debug()))
+}
+
+/// The reply is not one that the script gives.
+pub(super) fn malformed() -> StoreError {
+    StoreError::Protocol(
+        "the reply to the decision script cannot be read; is there a proxy in between that \
+         changes replies?"
+            .into(),
+    )
+}
