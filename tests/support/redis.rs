@@ -119,10 +119,10 @@ impl RedisServer {
         count.map_or(0, |count| count.parse().expect("a number"))
     }
 
-    /// The names that clients gave themselves, one for each connection.
+    /// How many connections other than those of the tests there are.
     pub fn connections_of_the_store(&self) -> usize {
         let clients: String = self.run(&["CLIENT", "LIST"]);
-        // This very connection uses the older protocol.
+        // Those of the tests speak the older version of the protocol.
         clients.lines().filter(|client| client.contains(" resp=3")).count()
     }
 

@@ -165,7 +165,11 @@ fn unreadable(why: &[u8]) -> StoreError {
                 .into(),
         );
     }
-    StoreError::Unavailable(format!("Redis did not read a counter: {}", why.escape_debug()))
+    let why: String = why.chars().filter(|char| !char.is_control()).collect();
+    StoreError::Unavailable(format!(
+        "Redis did not let the script read a counter ({why}); its user needs the commands \
+         EVALSHA, EVAL, TIME, GET and PSETEX on keys with the prefix of the counters"
+    ))
 }
 
 /// The reply is not one that the script gives.
@@ -175,4 +179,46 @@ pub(super) fn malformed() -> StoreError {
          changes replies?"
             .into(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::store::redis::msgpack::put_array;
+
+    fn answer(items: &[u8], charges: usize) -> Answer {
+        let mut bytes = Vec::new();
+        put_array(&mut bytes, 0);
+        bytes.extend_from_slice(items);
+        read_answer(&mut Reader::of_array(&bytes).unwrap(), charges)
+    }
+
+    #[test]
+    fn five_numbers_are_a_verdict() {
+        let verdicts = answer(&[1, 2, 3, 0, 5, 0, 0, 0, 6, 7], 2).unwrap();
+        let fields = |verdict: &Verdict| {
+            (verdict.allowed, verdict.remaining.get(), verdict.remaining_before.get())
+        };
+        assert_eq!(fields(&verdicts[0]), (true, 2, 3));
+        assert_eq!(fields(&verdicts[1]), (false, 0, 0));
+        assert_eq!(verdicts[0].reset_after, Span::from_micros(5));
+        assert_eq!(verdicts[1].retry_after, Span::from_micros(6));
+    }
+
+    #[test]
+    fn a_text_instead_is_the_failure_of_the_whole_request() {
+        assert!(matches!(answer(b"\xa9WRONGTYPE", 3), Err(StoreError::Protocol(_))));
+        assert!(matches!(answer(b"\xa6NOPERM", 3), Err(StoreError::Unavailable(_))));
+    }
+
+    proptest! {
+        #[test]
+        fn no_reply_makes_it_panic(items: Vec<u8>, charges in 0..6_usize) {
+            if let Ok(verdicts) = answer(&items, charges) {
+                prop_assert_eq!(verdicts.len(), charges);
+            }
+        }
+    }
 }
