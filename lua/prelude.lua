@@ -1,1 +1,44 @@
+-- One script decides a whole batch of requests. `build.rs` joins this file, the
+-- algorithms in `limit/` and `decide.lua`, which runs them.
+--
+-- Rules for every line of it:
+-- * It equals the pure machines in `src/limit/` field by field.
+-- * All reads come before all writes, and nothing is written before every
+--   request of the batch is decided: no error can leave half a request.
+-- * Numbers are doubles, exact below 2^53, which every amount and instant is.
+--   They become text only through `text` or `string.format`: `tostring` and
+--   `..` keep 14 digits. No number is passed to a command as it is.
+-- * A reply is tested by its field `err`: a string has none, an error has.
+--
+-- Each key of a batch has a slot, counted from 1, and its state is kept in the
+-- columns of its algorithm, at the slot: a table for each state would cost a
+-- tenth of the whole decision.
+local call, format, match, ceil = redis.pcall, string.format, string.match, math.ceil
+local MAX_HITS = 4503599627370496
+local MAX_EXACT = 9007199254740992
 
+-- The algorithms by their number on the wire, each as a function that makes it,
+-- since what a batch does not use should not cost. An algorithm has
+--   parameters                                  how many integers follow its number
+--   columns                                     the tables that hold its states
+--   read(slot, key)                             fills the slot; returns why it cannot
+--   step(slot, now, cost, args, at, reply, to)  decides; writes the verdict after `to`:
+--       allowed (1 or 0), remaining, remaining_before, retry_after, reset_after
+--   write(slot, key, now, slack)                the reply of the command that writes;
+--                                               `slack` lengthens the expiry (ms)
+local ALGORITHMS = {}
+
+-- Slots whose state must be written.
+local dirty = {}
+
+-- Few different instants and spans are written in one batch, and formatting a
+-- double is the dearest thing that a script does beside its commands.
+local texts = {}
+local function text(number)
+  local known = texts[number]
+  if not known then
+    known = format('%.0f', number)
+    texts[number] = known
+  end
+  return known
+end

@@ -74,7 +74,8 @@ fn every_example_gives_the_answer_that_stands_under_it() {
 
 #[test]
 fn the_commands_of_the_readme_exist() {
-    let commands: Vec<&str> = blocks().iter().filter(|(kind, _)| *kind == "sh").map(|b| b.1).collect();
+    let commands: Vec<&str> =
+        blocks().iter().filter(|(kind, _)| *kind == "sh").map(|b| b.1).collect();
     assert!(commands.iter().any(|command| command.trim() == "cargo run --release"), "{commands:?}");
     assert!(commands.iter().any(|command| command.trim() == "tests/run"), "{commands:?}");
     assert!(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/run").is_file());

@@ -23,7 +23,7 @@ use crate::decide::Decider;
 use crate::policy::{LoadError, Signature, load};
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
-use crate::store::redis::RedisStore;
+use crate::store::redis::{RedisConfig, RedisConfigError, RedisStore};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::readiness::Readiness;
 use crate::transport::grpc::{self, Health};
@@ -39,6 +39,9 @@ pub enum StartError {
     /// The policies are missing or bad.
     #[error("the configuration is refused:\n{0}")]
     Config(#[from] LoadError),
+    /// The store cannot be what was asked for.
+    #[error(transparent)]
+    Store(#[from] RedisConfigError),
     /// An address cannot be listened on.
     #[error(transparent)]
     Bind(#[from] BindError),
@@ -106,7 +109,7 @@ pub async fn build(options: Options) -> Result<App, StartError> {
     let signature = Signature::of(&options.config);
     let policies = load(&options.config, options.load, &metrics)?;
     metrics.config_load_success.inc();
-    let store = open_store(&options.store, &metrics);
+    let store = open_store(&options.store)?;
     let decider = Decider::new(policies, store, Clock::default(), options.decide, metrics);
     let decider = Arc::new(decider);
     let readiness = Arc::new(Readiness::new(options.config.display().to_string()));
@@ -134,11 +137,14 @@ pub async fn build(options: Options) -> Result<App, StartError> {
 }
 
 /// Opens the place where counters live.
-fn open_store(options: &StoreOptions, _metrics: &Metrics) -> Store {
-    match &options.place {
+fn open_store(options: &StoreOptions) -> Result<Store, RedisConfigError> {
+    Ok(match &options.place {
         StoreArg::Memory => Store::Memory(MemoryStore::new(options.memory_limit.as_usize())),
-        StoreArg::Redis(_url) => Store::Redis(RedisStore::default()),
-    }
+        StoreArg::Redis(url) => {
+            let config = RedisConfig { deadline: options.deadline, ..RedisConfig::new(url) };
+            Store::Redis(RedisStore::connect(&config)?)
+        }
+    })
 }
 
 impl App {

@@ -68,7 +68,8 @@ impl FromStr for StoreArg {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text.split_once("://") {
             None if text == "memory" => Ok(Self::Memory),
-            Some(("redis", rest)) if !rest.is_empty() => Ok(Self::Redis(text.into())),
+            // The store itself reads the URL, and says what is wrong with it.
+            Some((_, rest)) if !rest.is_empty() => Ok(Self::Redis(text.into())),
             _ => Err("expected \"memory\" or a URL like redis://host:6379".into()),
         }
     }
@@ -80,12 +81,10 @@ impl fmt::Display for StoreArg {
         match self {
             Self::Memory => f.write_str("memory"),
             Self::Redis(url) => {
-                let host = url.rsplit_once('@').map_or_else(
-                    || url.split_once("://").map_or("", |(_, rest)| rest),
-                    |(_, host)| host,
-                );
+                let (scheme, rest) = url.split_once("://").unwrap_or_default();
+                let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
                 // A parameter may carry a password as well.
-                write!(f, "redis://{}", host.split('?').next().unwrap_or_default())
+                write!(f, "{scheme}://{}", host.split('?').next().unwrap_or_default())
             }
         }
     }

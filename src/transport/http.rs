@@ -119,13 +119,19 @@ struct Report {
 struct StoreState {
     kind: &'static str,
     status: &'static str,
+    error: Option<String>,
 }
 
 impl StoreState {
-    fn of(store: &Store) -> Self {
+    async fn of(store: &Store) -> Self {
         match store {
-            Store::Memory(_) => Self { kind: "memory", status: "ok" },
-            Store::Redis(_) => Self { kind: "redis", status: "unknown" },
+            Store::Memory(_) => Self { kind: "memory", status: "ok", error: None },
+            Store::Redis(redis) => match redis.ping().await {
+                Ok(()) => Self { kind: "redis", status: "ok", error: None },
+                Err(error) => {
+                    Self { kind: "redis", status: "unavailable", error: Some(error.to_string()) }
+                }
+            },
         }
     }
 }
@@ -134,7 +140,7 @@ async fn readyz(State(http): State<Http>) -> Response {
     let report = Report {
         ready: http.readiness.is_ready(),
         config: http.readiness.config(),
-        store: StoreState::of(http.decider.store()),
+        store: StoreState::of(http.decider.store()).await,
     };
     let status = if report.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     json_response(status, to_json(&report))

@@ -46,7 +46,11 @@ impl Envoy {
         let admin = format!("127.0.0.1:{admin}");
         eventually("Envoy is ready", || {
             let ended = envoy.child.try_wait().expect("a child of ours");
-            assert!(ended.is_none(), "Envoy ended: {ended:?}, see the log in {}", directory.display());
+            assert!(
+                ended.is_none(),
+                "Envoy ended: {ended:?}, see the log in {}",
+                directory.display()
+            );
             TcpStream::connect(&admin).is_ok() && http::get(&admin, "/ready").status == 200
         });
         Some(envoy)
@@ -77,7 +81,7 @@ fn serve(mut stream: &TcpStream) {
     let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
     while let Some(request) = lines.next() {
         // The requests of these tests have no body: a head ends at an empty line.
-        if lines.by_ref().find(|line| line.is_empty()).is_none() {
+        if !lines.by_ref().any(|line| line.is_empty()) {
             return;
         }
         let bad = request.split(' ').nth(1).is_some_and(|path| path.starts_with("/bad"));

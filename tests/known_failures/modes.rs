@@ -54,8 +54,7 @@ async fn f33_headers_speak_about_the_limit_that_refused(kind: Kind) {
     assert_eq!(headers(&response), told("1", "0", hour));
     assert_eq!(headers(&send("[mn=h]").await), told("1", "0", minute));
 
-    let names =
-        HeaderNames { limit: "X-L".into(), remaining: "X-R".into(), reset: "X-T".into() };
+    let names = HeaderNames { limit: "X-L".into(), remaining: "X-R".into(), reset: "X-T".into() };
     let service = start!(setup.with(|s| s.response_headers = Some(names)), kind);
     let response = service.send(&ask::request("t", "[five=a]")).await.expect("an answer");
     assert_eq!(headers(&response), [("X-L", "5"), ("X-R", "4"), ("X-T", year)]);
@@ -75,7 +74,8 @@ async fn f36_shadow_rules_are_counted_and_answered_ok(kind: Kind) {
     let series = |name: &str| {
         format!("ratelimit_service_rate_limit_{name}{{domain=\"t\",key1=\"shadow\",key2=\"\"}}")
     };
-    let counted = ["total_hits", "over_limit", "shadow_mode"].map(|name| service.metric(&series(name)));
+    let counted =
+        ["total_hits", "over_limit", "shadow_mode"].map(|name| service.metric(&series(name)));
     assert_eq!(counted, [Some(4), Some(2), Some(2)]);
     let both = "{[shadow=s], [one=x]}";
     assert_eq!(service.ask_all([both, both]).await, ["OK {OK r0, OK r0}", "OVER {OK r0, OVER}"]);

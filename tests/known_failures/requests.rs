@@ -51,7 +51,10 @@ async fn f10_with_all_or_nothing_a_refused_request_counts_nowhere(kind: Kind) {
 }
 
 async fn f10_with_all_or_nothing_parallel_requests_leave_exactly_one_hit(kind: Kind) {
-    let setup = Setup::file("t.yaml", &format!("domain: t\ncharge: all_or_nothing\ndescriptors:{ONE_TWO_FIVE}\n"));
+    let setup = Setup::file(
+        "t.yaml",
+        &format!("domain: t\ncharge: all_or_nothing\ndescriptors:{ONE_TWO_FIVE}\n"),
+    );
     let service = Arc::new(start!(setup, kind));
     let parallel = (0..64).map(|_| {
         let service = service.clone();
@@ -112,7 +115,8 @@ async fn f13_limit_override_sent_by_the_proxy(kind: Kind) {
     assert_eq!(service.ask("[five=c !limit=0/YEAR]").await, "OVER");
     for unit in ["0", "42", "-1", "8"] {
         let answer = service.ask(&format!("[five=d !limit=3/{unit}]")).await;
-        let expected = format!("error InvalidArgument: descriptor 0 carries a limit with unit {unit};");
+        let expected =
+            format!("error InvalidArgument: descriptor 0 carries a limit with unit {unit};");
         assert!(answer.starts_with(&expected), "{answer}");
     }
     assert_eq!(service.ask("[five=e]").await, "OK r4");
@@ -166,7 +170,8 @@ async fn sixty_four_tasks_on_one_key_admit_exactly_the_limit(kind: Kind) {
 }
 
 async fn weights_never_add_up_to_more_than_the_limit(kind: Kind) {
-    let rules = "  - {key: k, rate_limit: {unit: year, requests_per_unit: 1000, count_refused: false}}";
+    let rules =
+        "  - {key: k, rate_limit: {unit: year, requests_per_unit: 1000, count_refused: false}}";
     let service = Arc::new(start!(Setup::rules(rules), kind));
     let workers = (0..64_u64).map(|worker| {
         let service = service.clone();

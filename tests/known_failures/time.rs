@@ -5,18 +5,13 @@ use tidegate::units::{Span, Timestamp};
 use crate::support::service::{Kind, Setup};
 use crate::{on_both_stores, start};
 
-on_both_stores!(
-    f16_where_windows_start,
-    f18_a_fixed_window_survives_a_clock_that_steps_back,
-);
+on_both_stores!(f16_where_windows_start, f18_a_fixed_window_survives_a_clock_that_steps_back,);
 
 async fn f16_where_windows_start(kind: Kind) {
     let units = ["second", "minute", "hour", "day", "week", "month", "year"];
-    let rules: String = units
-        .iter()
-        .map(|unit| format!("  - {{key: {unit}, rate_limit: {{unit: {unit}, requests_per_unit: 9}}}}\n"))
-        .collect();
-    let service = start!(Setup::rules(&rules), kind);
+    let rule =
+        |unit| format!("  - {{key: {unit}, rate_limit: {{unit: {unit}, requests_per_unit: 9}}}}");
+    let service = start!(Setup::rules(&units.map(rule).join("\n")), kind);
     let moments = [
         (1_796_004_769, [1, 11, 2831, 78431, 251_231, 251_231, 1_547_231]),
         (1_709_251_199, [1, 1, 1, 1, 518_401, 1_468_801, 25_228_801]),
@@ -52,7 +47,9 @@ async fn f18_a_fixed_window_survives_a_clock_that_steps_back(kind: Kind) {
     let mut admitted = 0;
     for step in 0..40 {
         let back = Span::from_millis(5 * step);
-        service.clock.set(Timestamp::from_secs(1_796_004_780).plus(Span::from_millis(100)).minus(back));
+        service
+            .clock
+            .set(Timestamp::from_secs(1_796_004_780).plus(Span::from_millis(100)).minus(back));
         admitted += usize::from(service.ask("[k=b]").await != "OVER");
     }
     assert_eq!(admitted, 5);

@@ -90,7 +90,8 @@ impl Setup {
             self.files.iter().map(|(name, text)| (&**name, &**text)).collect();
         let options =
             LoadOptions { merge_domains: self.merge_domains, all_or_nothing: self.all_or_nothing };
-        let policies = load_texts(&files, options, &metrics).unwrap_or_else(|error| panic!("{error}"));
+        let policies =
+            load_texts(&files, options, &metrics).unwrap_or_else(|error| panic!("{error}"));
         let clock = ManualClock::at(NOW);
         let decider = Arc::new(Decider::new(
             policies,

@@ -18,7 +18,9 @@ pub fn find(name: &str, variable: &str) -> Option<PathBuf> {
             std::env::var_os("TIDEGATE_REQUIRE_TOOLS").is_none(),
             "{name} is not in PATH; tests/run installs it"
         );
-        println!("SKIPPED: there is no {name} in PATH and {variable} is not set; tests/run installs it");
+        println!(
+            "SKIPPED: there is no {name} in PATH and {variable} is not set; tests/run installs it"
+        );
     }
     found
 }
@@ -33,5 +35,9 @@ pub fn free_port() -> u16 {
 /// The first line that a program prints about its version, for logs.
 pub fn version(program: &PathBuf) -> String {
     let output = Command::new(program).arg("--version").output().expect("the program runs");
-    String::from_utf8_lossy(&output.stdout).lines().find(|line| !line.is_empty()).unwrap_or("?").into()
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .find(|line| !line.is_empty())
+        .unwrap_or("?")
+        .into()
 }

@@ -1,0 +1,251 @@
+//! One request on its way to the script and back. The layout of both is told in
+//! `lua/decide.lua`.
+
+use smallvec::SmallVec;
+use tokio::sync::oneshot;
+
+use super::msgpack::{Item, Reader, put_negative, put_number};
+use crate::limit::fixed_window::Align;
+use crate::limit::{Cost, FixedWindow, Limit, Verdict};
+use crate::store::{Group, Plan, Role, StoreError, Verdicts};
+use crate::units::{Hits, Span};
+
+/// What a caller waits for.
+pub(super) type Answer = Result<Verdicts, StoreError>;
+
+/// The cost that stands for [`Cost::Reset`]: no refund is as large.
+const RESET: u64 = 2 * Hits::MAX.get() - 1;
+
+/// A request, written out by its caller so that a lane only has to join many.
+#[derive(Debug)]
+pub(super) struct Request {
+    /// The moment to decide at, in microseconds; 0 for the clock of Redis.
+    pub(super) now: u64,
+    /// How many charges it has, and so how many keys.
+    pub(super) charges: usize,
+    /// How many integers `bytes` begin with.
+    pub(super) integers: u32,
+    /// How many charges each of its groups has.
+    groups: SmallVec<[usize; 4]>,
+    /// The integers, then the keys.
+    bytes: Vec<u8>,
+    /// Where in `bytes` the integers end, and after it each key.
+    ends: SmallVec<[usize; 5]>,
+    answer: oneshot::Sender<Answer>,
+}
+
+impl Request {
+    /// Writes out `plan`, with `prefix` before its keys.
+    pub(super) fn new(plan: &Plan, prefix: &str, answer: oneshot::Sender<Answer>) -> Self {
+        let mut out = Integers { bytes: Vec::with_capacity(192), count: 0 };
+        let mut groups = SmallVec::new();
+        for group in plan.groups() {
+            groups.push(group.charges.len());
+            out.group(&group);
+        }
+        let Integers { mut bytes, count } = out;
+        let mut ends = SmallVec::with_capacity(plan.charges.len() + 1);
+        ends.push(bytes.len());
+        for charge in &plan.charges {
+            bytes.extend_from_slice(prefix.as_bytes());
+            bytes.extend_from_slice(plan.keys.get(charge.key));
+            ends.push(bytes.len());
+        }
+        // A clock that stands at the epoch is a microsecond off.
+        let now = if plan.pinned { plan.now.as_micros().max(1) } else { 0 };
+        Self { now, charges: plan.charges.len(), integers: count, groups, bytes, ends, answer }
+    }
+
+    /// The integers, as `MessagePack`.
+    pub(super) fn body(&self) -> &[u8] {
+        let end = self.ends.first().copied().unwrap_or_default();
+        self.bytes.get(..end).unwrap_or_default()
+    }
+
+    /// The keys, in the order of the charges.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        let bounds = self.ends.iter().zip(self.ends.iter().skip(1));
+        bounds.map(|(&start, &end)| self.bytes.get(start..end).unwrap_or_default())
+    }
+
+    /// How many bytes it has.
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether nobody waits for the answer any more.
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.answer.is_closed()
+    }
+
+    /// Answers the caller from its part of the reply.
+    pub(super) fn answer_from(self, reply: &mut Reader<'_>) {
+        let answer = read_answer(reply, &self.groups);
+        self.answer(answer);
+    }
+
+    /// Answers the caller, if it still waits.
+    pub(super) fn answer(self, answer: Answer) {
+        let _ = self.answer.send(answer);
+    }
+}
+
+struct Integers {
+    bytes: Vec<u8>,
+    count: u32,
+}
+
+impl Integers {
+    fn put(&mut self, number: u64) {
+        self.count += 1;
+        put_number(&mut self.bytes, number);
+    }
+
+    fn group(&mut self, group: &Group<'_>) {
+        self.put(u64::from(group.charges.len() > 1));
+        self.put(u64::from(group.quota_passes));
+        self.put(group.charges.len() as u64);
+        for charge in group.charges {
+            self.put(match group.role(charge) {
+                Role::Enforced => 0,
+                Role::Shadow => 1,
+                Role::Quota => 2,
+            });
+            self.cost(charge.cost);
+            self.limit(charge.limit);
+        }
+    }
+
+    fn cost(&mut self, cost: Cost) {
+        match cost {
+            Cost::Check => self.put(0),
+            Cost::Take(hits) => self.put(hits.get()),
+            Cost::Refund(hits) => self.put_negative(hits.get()),
+            Cost::Reset => self.put_negative(RESET),
+        }
+    }
+
+    fn put_negative(&mut self, number: u64) {
+        self.count += 1;
+        put_negative(&mut self.bytes, number);
+    }
+
+    /// The number of the algorithm and its parameters.
+    fn limit(&mut self, limit: Limit) {
+        match limit {
+            Limit::FixedWindow(limit) => {
+                self.put(1);
+                self.fixed_window(&limit);
+            }
+            _ => self.put(0),
+        }
+    }
+
+    fn fixed_window(&mut self, limit: &FixedWindow) {
+        let first_hit = u64::from(limit.align() == Align::FirstHit);
+        let count_refused = u64::from(limit.count_refused());
+        self.put(limit.limit().get());
+        self.put(limit.window().as_micros());
+        self.put(first_hit | count_refused << 1);
+    }
+}
+
+/// Reads the part of a reply that answers a request with groups of so many
+/// charges. All of it is read, whatever it says: other requests' parts follow.
+fn read_answer(reply: &mut Reader<'_>, groups: &[usize]) -> Answer {
+    let mut verdicts = Verdicts::with_capacity(groups.iter().sum());
+    let mut failure = None;
+    for &charges in groups {
+        for nth in 0..charges {
+            let allowed = match reply.item() {
+                Some(Item::Number(allowed)) => allowed == 1,
+                Some(Item::Text(why)) if nth == 0 => {
+                    failure = failure.or_else(|| Some(unreadable(why)));
+                    break;
+                }
+                Some(Item::Text(_)) | None => return Err(malformed()),
+            };
+            verdicts.push(read_verdict(reply, allowed).ok_or_else(malformed)?);
+        }
+    }
+    failure.map_or(Ok(verdicts), Err)
+}
+
+fn read_verdict(reply: &mut Reader<'_>, allowed: bool) -> Option<Verdict> {
+    Some(Verdict {
+        allowed,
+        remaining: Hits::new(reply.next_number()?),
+        remaining_before: Hits::new(reply.next_number()?),
+        retry_after: Span::from_micros(reply.next_number()?),
+        reset_after: Span::from_micros(reply.next_number()?),
+    })
+}
+
+/// The script could not read a counter of the request. The words are those of
+/// Redis and name no key.
+fn unreadable(why: &[u8]) -> StoreError {
+    let why = String::from_utf8_lossy(why);
+    if why.starts_with("WRONGTYPE") {
+        return StoreError::Protocol(
+            "a key of the counters holds something else (WRONGTYPE); delete it, or give the \
+             service a key prefix of its own"
+                .into(),
+        );
+    }
+    let why: String = why.chars().filter(|char| !char.is_control()).collect();
+    StoreError::Unavailable(format!(
+        "Redis did not let the script read a counter ({why}); its user needs the commands \
+         EVALSHA, EVAL, TIME, GET and PSETEX on keys with the prefix of the counters"
+    ))
+}
+
+/// The reply is not one that the script gives.
+pub(super) fn malformed() -> StoreError {
+    StoreError::Protocol(
+        "the reply to the decision script cannot be read; is there a proxy in between that \
+         changes replies?"
+            .into(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::store::redis::msgpack::put_array;
+
+    fn answer(items: &[u8], charges: usize) -> Answer {
+        let mut bytes = Vec::new();
+        put_array(&mut bytes, 0);
+        bytes.extend_from_slice(items);
+        read_answer(&mut Reader::of_array(&bytes).unwrap(), &[charges])
+    }
+
+    #[test]
+    fn five_numbers_are_a_verdict() {
+        let verdicts = answer(&[1, 2, 3, 0, 5, 0, 0, 0, 6, 7], 2).unwrap();
+        let fields = |verdict: &Verdict| {
+            (verdict.allowed, verdict.remaining.get(), verdict.remaining_before.get())
+        };
+        assert_eq!(fields(&verdicts[0]), (true, 2, 3));
+        assert_eq!(fields(&verdicts[1]), (false, 0, 0));
+        assert_eq!(verdicts[0].reset_after, Span::from_micros(5));
+        assert_eq!(verdicts[1].retry_after, Span::from_micros(6));
+    }
+
+    #[test]
+    fn a_text_instead_is_the_failure_of_the_whole_request() {
+        assert!(matches!(answer(b"\xa9WRONGTYPE", 3), Err(StoreError::Protocol(_))));
+        assert!(matches!(answer(b"\xa6NOPERM", 3), Err(StoreError::Unavailable(_))));
+    }
+
+    proptest! {
+        #[test]
+        fn no_reply_makes_it_panic(items: Vec<u8>, charges in 0..6_usize) {
+            if let Ok(verdicts) = answer(&items, charges) {
+                prop_assert_eq!(verdicts.len(), charges);
+            }
+        }
+    }
+}

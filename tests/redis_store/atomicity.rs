@@ -1,0 +1,143 @@
+//! What is foreign, malformed or forbidden harms nobody else, and leaves
+//! nothing half done.
+
+use std::sync::Arc;
+
+use tidegate::limit::Cost;
+use tidegate::store::{Role, StoreError};
+use tidegate::units::Hits;
+use tokio::task::JoinSet;
+
+use crate::plans::{PlanExt as _, YEAR, fixed_window, plan, take};
+use crate::redis::RedisServer;
+use crate::{allowed, connect, lanes, patient, recovered};
+
+/// Makes the key of counter `name` something else, and gives its name in Redis.
+async fn foreign_key(server: &RedisServer, name: &str) -> String {
+    let store = connect(&patient(server.url()));
+    store.decide(&take(name, fixed_window(10, YEAR), 1)).await.unwrap();
+    let key = server.keys().remove(0);
+    let () = server.run(&["DEL", &key]);
+    let () = server.run(&["SADD", &key, "member"]);
+    key
+}
+
+#[tokio::test]
+async fn a_key_of_another_type_fails_its_own_request_only() {
+    let Some(server) = RedisServer::redis() else { return };
+    let key = foreign_key(&server, "secret").await;
+    let config = patient(server.url());
+    let store =
+        Arc::new(connect(&tidegate::store::redis::RedisConfig { lanes: lanes(1), ..config }));
+    let mut calls = JoinSet::new();
+    for call in 0..40 {
+        let store = Arc::clone(&store);
+        calls.spawn(async move {
+            let foreign = call % 4 == 0;
+            let plan = take("good", fixed_window(100, YEAR), 1);
+            let cost = Cost::Take(Hits::new(1));
+            let plan = if foreign {
+                plan.with("secret", fixed_window(10, YEAR), cost, Role::Enforced)
+            } else {
+                plan
+            };
+            (foreign, store.decide(&plan).await)
+        });
+    }
+    for (foreign, answer) in calls.join_all().await {
+        match answer {
+            Err(StoreError::Protocol(text)) if foreign => {
+                assert!(text.contains("WRONGTYPE"), "{text}");
+                assert!(!text.contains("secret"), "{text}");
+            }
+            Ok(verdicts) if !foreign => assert!(verdicts[0].allowed),
+            other => panic!("foreign: {foreign}, {other:?}"),
+        }
+    }
+    let left = store.decide(&take("good", fixed_window(100, YEAR), 0)).await.unwrap();
+    assert_eq!(left[0].remaining, Hits::new(70), "failed requests charge nothing");
+    let kind: String = server.run(&["TYPE", &key]);
+    assert_eq!(kind, "set", "what is not ours stays as it is");
+}
+
+#[tokio::test]
+async fn a_malformed_value_counts_as_none() {
+    let Some(server) = RedisServer::redis() else { return };
+    let store = connect(&patient(server.url()));
+    let plan = take("a", fixed_window(10, YEAR), 1);
+    store.decide(&plan).await.unwrap();
+    let key = server.keys().remove(0);
+    let values = [
+        "",
+        ":",
+        "5",
+        "5:",
+        ":5",
+        "x:y",
+        "-1:9007199254740000",
+        "1.5:9007199254740000",
+        "1e3:9007199254740000",
+        "0x5:9007199254740000",
+        "5:9007199254740000 ",
+        "5:1:9007199254740000",
+        "99999999999999999999:9007199254740000",
+        "5:99999999999999999999",
+        "5:9007199254740000\n",
+    ];
+    for value in values {
+        let () = server.run(&["SET", &key, value]);
+        let verdicts = store.decide(&plan).await.unwrap();
+        assert_eq!(verdicts[0].remaining, Hits::new(9), "{value:?}");
+        let expiry: i64 = server.run(&["PTTL", &key]);
+        assert!(expiry > 0, "{value:?}");
+    }
+}
+
+/// F26.1.
+#[tokio::test]
+async fn without_memory_nothing_is_charged_by_halves() {
+    let Some(server) = RedisServer::redis() else { return };
+    let store = connect(&patient(server.url()));
+    let limit = fixed_window(10, YEAR);
+    assert!(allowed(&store, &take("old", limit, 1)).await.unwrap());
+    let both = |store| {
+        let plan =
+            take("old", limit, 1).with("new", limit, Cost::Take(Hits::new(1)), Role::Enforced);
+        async move { tidegate::store::redis::RedisStore::decide(store, &plan).await }
+    };
+    let () = server.run(&["CONFIG", "SET", "maxmemory", "1"]);
+    match both(&store).await {
+        Err(StoreError::Unavailable(text)) => assert!(text.contains("OOM"), "{text}"),
+        other => panic!("{other:?}"),
+    }
+    let () = server.run(&["CONFIG", "SET", "maxmemory", "0"]);
+    assert_eq!(server.keys().len(), 1, "no key of the failed request");
+    let verdicts = both(&store).await.unwrap();
+    assert_eq!([verdicts[0].remaining, verdicts[1].remaining], [Hits::new(8), Hits::new(9)]);
+}
+
+/// A replica refuses writes; once it is a master again, so are decisions.
+#[tokio::test]
+async fn a_read_only_server_is_unavailable_until_it_is_a_master() {
+    let Some(server) = RedisServer::redis() else { return };
+    let store = connect(&patient(server.url()));
+    let plan = take("a", fixed_window(10, YEAR), 1);
+    store.decide(&plan).await.unwrap();
+    let () = server.run(&["REPLICAOF", "127.0.0.1", "1"]);
+    match store.decide(&plan).await {
+        Err(StoreError::Unavailable(text)) => {
+            assert!(text.contains("READONLY") || text.contains("MASTERDOWN"), "{text}");
+        }
+        other => panic!("{other:?}"),
+    }
+    let () = server.run(&["REPLICAOF", "NO", "ONE"]);
+    recovered(&store, &plan).await;
+    let verdicts = store.decide(&take("a", fixed_window(10, YEAR), 0)).await.unwrap();
+    assert_eq!(verdicts[0].remaining, Hits::new(8), "counts survive");
+}
+
+#[tokio::test]
+async fn a_request_without_charges_needs_no_server() {
+    let store = connect(&patient("redis://127.0.0.1:1"));
+    assert!(store.decide(&plan()).await.unwrap().is_empty());
+}

@@ -1,0 +1,240 @@
+//! The script equals the pure limits, field by field.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestCaseResult, TestRunner};
+use tidegate::limit::fixed_window::Align;
+use tidegate::limit::{Cost, FixedWindow, Limit, State, Verdict};
+use tidegate::store::redis::{RedisConfig, RedisStore};
+use tidegate::store::{ChargeMode, Plan, Role, Verdicts};
+use tidegate::units::{Hits, Span, Timestamp};
+use tokio::task::JoinSet;
+
+use crate::plans::{PlanExt as _, plan};
+use crate::redis::RedisServer;
+use crate::{connect, lanes, patient};
+
+/// What the store must equal: the pure limits over a map, and what `decide.lua`
+/// says of requests that consume nothing when refused.
+#[derive(Default)]
+struct Model {
+    states: HashMap<Vec<u8>, State>,
+}
+
+impl Model {
+    fn decide(&mut self, plan: &Plan) -> Verdicts {
+        match plan.mode {
+            ChargeMode::Independent => {
+                (0..plan.charges.len()).map(|i| self.step(plan, i, plan.charges[i].cost)).collect()
+            }
+            ChargeMode::AllOrNothing => self.all_or_nothing(plan),
+        }
+    }
+
+    fn all_or_nothing(&mut self, plan: &Plan) -> Verdicts {
+        let before = self.states.clone();
+        let charges = 0..plan.charges.len();
+        let mut verdicts: Verdicts =
+            charges.clone().map(|i| self.step(plan, i, plan.charges[i].cost)).collect();
+        if plan.refused_by(&verdicts) {
+            self.states = before;
+            for i in charges {
+                if plan.charges[i].role == Role::Shadow {
+                    verdicts[i] = self.step(plan, i, plan.charges[i].cost);
+                } else if verdicts[i].allowed {
+                    verdicts[i] = self.step(plan, i, Cost::Check);
+                }
+            }
+        }
+        verdicts
+    }
+
+    fn step(&mut self, plan: &Plan, i: usize, cost: Cost) -> Verdict {
+        let charge = &plan.charges[i];
+        let limit = match plan.mode {
+            ChargeMode::Independent => charge.limit,
+            ChargeMode::AllOrNothing => charge.limit.refusing_for_free(),
+        };
+        let key = plan.keys.get(charge.key).to_vec();
+        let state = self.states.entry(key).or_insert_with(|| limit.fresh());
+        limit.step(state, plan.now, cost)
+    }
+}
+
+#[derive(Clone, Debug)]
+struct ChargeSpec {
+    name: u8,
+    limit: Limit,
+    cost: Cost,
+    role: Role,
+}
+
+#[derive(Clone, Debug)]
+struct RequestSpec {
+    all_or_nothing: bool,
+    quota_passes: bool,
+    /// Sent before the answer to the request before it came.
+    joins: bool,
+    jump: Jump,
+    charges: Vec<ChargeSpec>,
+}
+
+/// How the clock moves before a request.
+#[derive(Clone, Copy, Debug)]
+enum Jump {
+    By(i64),
+    /// To the next multiple of so many microseconds, and a little beside it.
+    ToEdge(u64, i64),
+}
+
+const WINDOWS: [u64; 5] = [10_000, 1_000_000, 7_000_000, 60_000_000, 31_536_000_000_000];
+
+fn costs() -> impl Strategy<Value = Cost> {
+    let takes = prop_oneof![6 => 0..4_u64, 1 => 4..12_u64, 1 => Just(u64::from(u32::MAX)), 1 => Just(u64::MAX)];
+    let refunds = prop_oneof![4 => 0..4_u64, 1 => Just(u64::from(u32::MAX)), 1 => Just(u64::MAX)];
+    prop_oneof![
+        5 => takes.prop_map(|hits| Cost::take(Hits::new(hits))),
+        1 => refunds.prop_map(|hits| Cost::refund(Hits::new(hits))),
+    ]
+}
+
+fn limits() -> impl Strategy<Value = Limit> {
+    let hits = prop_oneof![6 => 0..8_u64, 1 => Just(u64::from(u32::MAX)), 1 => Just(u64::MAX)];
+    let window = prop_oneof![8 => Just(WINDOWS[3]), 2 => prop::sample::select(&WINDOWS[..])];
+    let align = prop::sample::select(&[Align::Epoch, Align::FirstHit][..]);
+    (hits, window, align, any::<bool>()).prop_map(|(hits, window, align, count_refused)| {
+        let limit = FixedWindow::new(Hits::new(hits), Span::from_micros(window)).unwrap();
+        Limit::FixedWindow(limit.with_align(align).with_count_refused(count_refused))
+    })
+}
+
+fn charges() -> impl Strategy<Value = ChargeSpec> {
+    let roles =
+        prop_oneof![3 => Just(Role::Enforced), 1 => Just(Role::Shadow), 2 => Just(Role::Quota)];
+    (0..3_u8, limits(), costs(), roles).prop_map(|(name, limit, cost, role)| ChargeSpec {
+        name,
+        limit,
+        cost,
+        role,
+    })
+}
+
+fn jumps() -> impl Strategy<Value = Jump> {
+    let second = 1_000_000;
+    prop_oneof![
+        4 => Just(Jump::By(0)),
+        2 => (0..3 * second).prop_map(Jump::By),
+        1 => (0..200 * second).prop_map(Jump::By),
+        1 => (-3 * second..0).prop_map(Jump::By),
+        1 => (-200 * second..0).prop_map(Jump::By),
+        1 => prop::sample::select(vec![-40_000_000 * second, 40_000_000 * second]).prop_map(Jump::By),
+        3 => (prop::sample::select(&WINDOWS[..4]), -1..2_i64).prop_map(|(window, by)| Jump::ToEdge(window, by)),
+    ]
+}
+
+fn requests() -> impl Strategy<Value = RequestSpec> {
+    let charges = prop::collection::vec(charges(), 1..5);
+    (any::<bool>(), prop::bool::weighted(0.2), any::<bool>(), jumps(), charges).prop_map(
+        |(all_or_nothing, quota_passes, joins, jump, charges)| RequestSpec {
+            all_or_nothing,
+            quota_passes,
+            joins,
+            jump,
+            charges,
+        },
+    )
+}
+
+/// The requests as plans, with names of counters that no other case uses.
+fn plans(case: u64, specs: &[RequestSpec]) -> Vec<Plan> {
+    let mut now = 1_764_463_953_123_456_u64;
+    let plan_of = |spec: &RequestSpec| {
+        now = match spec.jump {
+            Jump::By(micros) => now.saturating_add_signed(micros),
+            Jump::ToEdge(window, by) => now.next_multiple_of(window).saturating_add_signed(by),
+        };
+        let mut plan = plan().at(Timestamp::from_micros(now));
+        plan.quota_passes = spec.quota_passes;
+        if spec.all_or_nothing {
+            plan = plan.all_or_nothing();
+        }
+        spec.charges.iter().fold(plan, |plan, charge| {
+            plan.with(&format!("{case}-{}", charge.name), charge.limit, charge.cost, charge.role)
+        })
+    };
+    specs.iter().map(plan_of).collect()
+}
+
+/// Decides all plans in order; those that join the one before are sent together
+/// with it. The runtime has one thread and the store one lane, so they keep
+/// their order.
+async fn decide(store: &Arc<RedisStore>, specs: &[RequestSpec], plans: Vec<Plan>) -> Vec<Verdicts> {
+    let mut answers = vec![Verdicts::new(); plans.len()];
+    let mut sent = JoinSet::new();
+    for (at, plan) in plans.into_iter().enumerate() {
+        if !specs[at].joins {
+            collect(&mut sent, &mut answers).await;
+        }
+        let store = Arc::clone(store);
+        sent.spawn(async move { (at, store.decide(&plan).await) });
+    }
+    collect(&mut sent, &mut answers).await;
+    answers
+}
+
+type Sent = JoinSet<(usize, Result<Verdicts, tidegate::store::StoreError>)>;
+
+async fn collect(sent: &mut Sent, answers: &mut [Verdicts]) {
+    while let Some(answer) = sent.join_next().await {
+        let (at, answer) = answer.unwrap();
+        answers[at] = answer.unwrap();
+    }
+}
+
+fn equals_the_model(server: &RedisServer) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let config = RedisConfig { lanes: lanes(1), ..patient(server.url()) };
+    let store = Arc::new(runtime.block_on(async { connect(&config) }));
+    let case = AtomicU64::new(0);
+    let run = |specs: Vec<RequestSpec>| -> TestCaseResult {
+        let case = case.fetch_add(1, Ordering::Relaxed);
+        let mut model = Model::default();
+        let expected: Vec<_> = plans(case, &specs).iter().map(|plan| model.decide(plan)).collect();
+        let answers = runtime.block_on(decide(&store, &specs, plans(case, &specs)));
+        for (at, (answer, expected)) in answers.iter().zip(&expected).enumerate() {
+            prop_assert_eq!(answer, expected, "request {}", at);
+        }
+        Ok(())
+    };
+    let config = Config { cases: 2_500, failure_persistence: None, ..Config::default() };
+    let outcome = TestRunner::new(config).run(&prop::collection::vec(requests(), 1..10), run);
+    outcome.unwrap_or_else(|error| panic!("{error}"));
+    no_key_is_without_expiry_or_in_exponents(server);
+}
+
+/// F19.1 and F27, over all the values that the cases left behind.
+fn no_key_is_without_expiry_or_in_exponents(server: &RedisServer) {
+    let contents = server.contents();
+    assert!(contents.len() > 1_000, "only {} keys were written", contents.len());
+    for (key, value, expiry) in contents {
+        assert!(value.bytes().all(|byte| byte.is_ascii_digit() || byte == b':'), "{key}: {value}");
+        assert!(expiry > 0, "{key} expires in {expiry} ms");
+    }
+}
+
+#[test]
+fn fixed_windows_in_redis_equal_the_pure_ones() {
+    if let Some(server) = RedisServer::redis() {
+        equals_the_model(&server);
+    }
+}
+
+#[test]
+fn fixed_windows_in_valkey_equal_the_pure_ones() {
+    if let Some(server) = RedisServer::valkey() {
+        equals_the_model(&server);
+    }
+}

