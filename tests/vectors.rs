@@ -117,10 +117,10 @@ fn in_windows(mut response: Value) -> Value {
         ends.push((requests.to_string(), end.to_string()));
     }
     let headers = response.get_mut("responseHeadersToAdd").and_then(Value::as_array_mut);
-    if let Some([limit, _, reset]) = headers.map(Vec::as_mut_slice) {
-        if ends.iter().any(|(of, end)| limit["value"] == **of && reset["value"] == **end) {
-            reset["value"] = "window_end".into();
-        }
+    if let Some([limit, _, reset]) = headers.map(Vec::as_mut_slice)
+        && ends.iter().any(|(of, end)| limit["value"] == **of && reset["value"] == **end)
+    {
+        reset["value"] = "window_end".into();
     }
     response
 }

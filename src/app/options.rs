@@ -62,14 +62,19 @@ pub enum StoreArg {
     Redis(String),
 }
 
+/// How URLs of Redis and Valkey begin.
+const SCHEMES: [&str; 6] = ["redis", "rediss", "redis+unix", "valkey", "valkeys", "valkey+unix"];
+
 impl FromStr for StoreArg {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text.split_once("://") {
             None if text == "memory" => Ok(Self::Memory),
-            // The store itself reads the URL, and says what is wrong with it.
-            Some((_, rest)) if !rest.is_empty() => Ok(Self::Redis(text.into())),
+            // The store itself reads the rest, and says what is wrong with it.
+            Some((scheme, rest)) if SCHEMES.contains(&scheme) && !rest.is_empty() => {
+                Ok(Self::Redis(text.into()))
+            }
             _ => Err("expected \"memory\" or a URL like redis://host:6379".into()),
         }
     }

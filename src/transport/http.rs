@@ -119,6 +119,7 @@ struct Report {
 struct StoreState {
     kind: &'static str,
     status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }
 
