@@ -9,7 +9,7 @@ use proptest::test_runner::{Config, TestCaseResult, TestRunner};
 use tidegate::limit::fixed_window::Align;
 use tidegate::limit::{Cost, FixedWindow, Limit, State, Verdict};
 use tidegate::store::redis::{RedisConfig, RedisStore};
-use tidegate::store::{ChargeMode, Plan, Role, Verdicts};
+use tidegate::store::{ChargeMode, Plan, Role, StoreError, Verdicts};
 use tidegate::units::{Hits, Span, Timestamp};
 use tokio::task::JoinSet;
 
@@ -185,7 +185,7 @@ async fn decide(store: &Arc<RedisStore>, specs: &[RequestSpec], plans: Vec<Plan>
     answers
 }
 
-type Sent = JoinSet<(usize, Result<Verdicts, tidegate::store::StoreError>)>;
+type Sent = JoinSet<(usize, Result<Verdicts, StoreError>)>;
 
 async fn collect(sent: &mut Sent, answers: &mut [Verdicts]) {
     while let Some(answer) = sent.join_next().await {

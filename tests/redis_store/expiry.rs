@@ -1,15 +1,13 @@
 //! Every key expires, in time but not too late.
 
-use std::time::{Duration, Instant};
-
 use tidegate::limit::fixed_window::Align;
 use tidegate::limit::{Cost, FixedWindow, Limit};
 use tidegate::store::Role;
 use tidegate::units::{Hits, Span};
 
 use crate::plans::{PlanExt as _, YEAR, fixed_window, plan, take};
-use crate::redis::{PATIENCE, RedisServer};
-use crate::{connect, patient};
+use crate::redis::RedisServer;
+use crate::{connect, patient, until};
 
 fn first_hit(limit: u64, window: Span) -> Limit {
     let limit = FixedWindow::new(Hits::new(limit), window).unwrap();
@@ -62,11 +60,7 @@ async fn no_key_is_left_when_its_window_has_passed() {
         let plan = take(&name.to_string(), first_hit(5, Span::from_millis(300)), 1);
         store.decide(&plan).await.unwrap();
     }
-    let deadline = Instant::now() + PATIENCE;
-    while !server.keys().is_empty() {
-        assert!(Instant::now() < deadline, "left: {:?}", server.keys());
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    until("all keys expired", || server.keys().is_empty()).await;
 }
 
 #[tokio::test]

@@ -49,3 +49,12 @@ async fn recovered(store: &RedisStore, plan: &Plan) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
+
+/// Waits for a condition that must come true.
+async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + redis::PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "never: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
