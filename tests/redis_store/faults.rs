@@ -16,6 +16,13 @@ fn hit() -> Plan {
     take("a", fixed_window(1_000_000, YEAR), 1)
 }
 
+/// On a runtime of one thread: lets all other tasks run until they wait.
+async fn lanes_run() {
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+    }
+}
+
 #[tokio::test]
 async fn without_a_server_decisions_fail_and_name_it() {
     let port = free_port();
@@ -87,11 +94,8 @@ async fn a_server_that_wakes_finds_no_pile_of_stale_decisions() {
     for _ in 0..4 {
         let patient = Arc::clone(&store);
         waiting.spawn(async move { patient.decide(&hit()).await });
-        // Let it and the lane run, so that the first is on its way before
-        // anybody leaves.
-        for _ in 0..10 {
-            tokio::task::yield_now().await;
-        }
+        // The first is on its way before anybody leaves.
+        lanes_run().await;
         for _ in 0..10 {
             leave_early(Arc::clone(&store), 3).await;
         }
@@ -104,7 +108,7 @@ async fn a_server_that_wakes_finds_no_pile_of_stale_decisions() {
     assert_eq!(left[0].remaining, Hits::new(1_000_000 - 5));
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn a_full_queue_refuses_at_once() {
     let Some(server) = RedisServer::redis() else { return };
     let one = lanes(1);
@@ -117,6 +121,7 @@ async fn a_full_queue_refuses_at_once() {
     for _ in 0..10 {
         let store = Arc::clone(&store);
         calls.spawn(async move { store.decide(&hit()).await });
+        lanes_run().await;
     }
     // One is on its way, one waits; all others are answered while the server hangs.
     for _ in 0..8 {
