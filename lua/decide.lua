@@ -2,7 +2,9 @@
 --
 -- KEYS: the keys of all charges in order. ARGV[1]: a MessagePack array of
 -- integers: now (microseconds; 0 for the clock of Redis), then for each request
---   mode (0 independent, 1 all or nothing), quota passes (0 or 1), number of charges
+--   number of groups
+-- and for each group of charges, which pass together or not at all,
+--   quota passes (0 or 1), number of charges
 -- and for each charge
 --   role (0 enforced, 1 shadow, 2 quota), cost (0 a check, below 0 a refund),
 --   number of the algorithm, its parameters.
@@ -24,20 +26,22 @@ local algorithms = {}
 -- Each key is read once and written once, however many charges name it.
 local slots, slot_keys, slot_algorithms, used = {}, {}, {}, 0
 local reply, said = {}, 0
--- Of the request in hand: each charge's slot, and where it begins in `args`.
-local charged, places = {}, {}
+-- Of the request in hand: each charge's slot, where it begins in `args`, and
+-- where each group does.
+local charged, places, groups = {}, {}, {}
 
--- A request that is refused consumes nothing:
+-- Decides the charges `first` to `last`, of which there is more than one. A
+-- group that is refused consumes nothing:
 -- 1. All charges are stepped in order, each on what those before it left. The
 --    caller has switched off the counting of refused hits in all of them.
--- 2. If their verdicts refuse the request, every state goes back to what it was
+-- 2. If their verdicts refuse the group, every state goes back to what it was
 --    before 1, and the charges are gone through once more in order: a shadow
 --    charge is stepped again, with effect, and has that verdict; one that was
 --    refused in 1 keeps its verdict, without effect; any other is answered as
---    a check.
+--    a check, or as a refund of nothing if it gives something back.
 -- (Its parts are inside, because each function costs at every call of the
 -- script, and this is seldom needed.)
-local function all_or_nothing(quota_passes, count)
+local function together(quota_passes, first, last)
   local function step(i, cost)
     local slot, place = charged[i], places[i]
     slot_algorithms[slot].step(slot, now, cost, args, place + 3, reply, said + 5 * i - 5)
@@ -45,11 +49,11 @@ local function all_or_nothing(quota_passes, count)
 
   local function allowed(i) return reply[said + 5 * i - 4] == 1 end
 
-  -- Any enforced charge refuses the request, and the quota charges do if there
+  -- Any enforced charge refuses the group, and the quota charges do if there
   -- are any and all are refused. "Quota passes" stands for one without a limit.
   local function refused()
     local quota, passed = quota_passes, quota_passes
-    for i = 1, count do
+    for i = first, last do
       local role = args[places[i]]
       if role == 0 and not allowed(i) then return true end
       if role == 2 then
@@ -60,66 +64,75 @@ local function all_or_nothing(quota_passes, count)
   end
 
   local saved = {}
-  for i = 1, count do
+  for i = first, last do
     local slot, row = charged[i], {}
     for c, column in ipairs(slot_algorithms[slot].columns) do row[c] = column[slot] end
     saved[i] = { row = row, dirty = dirty[slot] }
   end
-  for i = 1, count do step(i, args[places[i] + 1]) end
+  for i = first, last do step(i, args[places[i] + 1]) end
   if not refused() then return end
 
-  for i = 1, count do
+  for i = first, last do
     local slot = charged[i]
     for c, column in ipairs(slot_algorithms[slot].columns) do column[slot] = saved[i].row[c] end
     dirty[slot] = saved[i].dirty
   end
-  for i = 1, count do
+  for i = first, last do
+    local cost = args[places[i] + 1]
     if args[places[i]] == 1 then
-      step(i, args[places[i] + 1])
+      step(i, cost)
     elseif allowed(i) then
-      step(i, 0)
+      step(i, cost < 0 and REFUND_OF_NOTHING or 0)
     end
   end
 end
 
 local at, from, size = 2, 0, #args
 while at <= size do
-  local mode, quota_passes, count = args[at], args[at + 1] == 1, args[at + 2]
-  at = at + 3
-  local failed
-  for i = 1, count do
-    local key, number = keys[from + i], args[at + 2]
-    local algorithm = algorithms[number]
-    if not algorithm then
-      algorithm = ALGORITHMS[number]()
-      algorithms[number] = algorithm
-    end
-    local slot = slots[key]
-    if not slot then
-      local why = algorithm.read(used + 1, key)
-      if why then
-        failed = why
-      else
-        used = used + 1
-        slot = used
-        slots[key], slot_keys[slot], slot_algorithms[slot] = slot, key, algorithm
+  local group_count, count, failed = args[at], 0, nil
+  at = at + 1
+  for group = 1, group_count do
+    groups[group] = at
+    local first = count + 1
+    count = count + args[at + 1]
+    at = at + 2
+    for i = first, count do
+      local key, number = keys[from + i], args[at + 2]
+      local algorithm = algorithms[number]
+      if not algorithm then
+        algorithm = ALGORITHMS[number]()
+        algorithms[number] = algorithm
       end
+      local slot = slots[key]
+      if not slot then
+        local why = algorithm.read(used + 1, key)
+        if why then
+          failed = why
+        else
+          used = used + 1
+          slot = used
+          slots[key], slot_keys[slot], slot_algorithms[slot] = slot, key, algorithm
+        end
+      end
+      charged[i], places[i] = slot, at
+      at = at + 3 + algorithm.parameters
     end
-    charged[i], places[i] = slot, at
-    at = at + 3 + algorithm.parameters
   end
   from = from + count
   if failed then
     said = said + 1
     reply[said] = failed
   else
-    if mode == 1 then
-      all_or_nothing(quota_passes, count)
-    else
-      for i = 1, count do
-        local slot, place = charged[i], places[i]
+    local last = 0
+    for group = 1, group_count do
+      local head, first = groups[group], last + 1
+      last = last + args[head + 1]
+      if first < last then
+        together(args[head] == 1, first, last)
+      else
+        local slot, place = charged[first], places[first]
         local step = slot_algorithms[slot].step
-        step(slot, now, args[place + 1], args, place + 3, reply, said + 5 * i - 5)
+        step(slot, now, args[place + 1], args, place + 3, reply, said + 5 * first - 5)
       end
     end
     said = said + 5 * count
@@ -130,8 +143,8 @@ end
 -- memory, a replica, a full disk) is settled before a script starts.
 for slot = 1, used do
   if dirty[slot] then
-    local done = slot_algorithms[slot].write(slot, slot_keys[slot], now, slack)
-    if done.err then return done end
+    local why = slot_algorithms[slot].write(slot, slot_keys[slot], now, slack)
+    if why then return { err = why } end
   end
 end
 return cmsgpack.pack(reply)

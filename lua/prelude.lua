@@ -8,7 +8,8 @@
 -- * Numbers are doubles, exact below 2^53, which every amount and instant is.
 --   They become text only through `text` or `string.format`: `tostring` and
 --   `..` keep 14 digits. No number is passed to a command as it is.
--- * A reply is tested by its field `err`: a string has none, an error has.
+-- * The reply of a command is tested by its field `err`, which a string does not
+--   have. A reply that may be a number is not: that has no fields.
 --
 -- Each key of a batch has a slot, counted from 1, and its state is kept in the
 -- columns of its algorithm, at the slot: a table for each state would cost a
@@ -16,6 +17,11 @@
 local call, format, match, ceil = redis.pcall, string.format, string.match, math.ceil
 local MAX_HITS = 4503599627370496
 local MAX_EXACT = 9007199254740992
+-- A wait that no time ends.
+local FOREVER = MAX_EXACT
+-- Costs that are no number of hits.
+local RESET = 1 - MAX_EXACT
+local REFUND_OF_NOTHING = 2 - MAX_EXACT
 
 -- The algorithms by their number on the wire, each as a function that makes it,
 -- since what a batch does not use should not cost. An algorithm has
@@ -24,8 +30,8 @@ local MAX_EXACT = 9007199254740992
 --   read(slot, key)                             fills the slot; returns why it cannot
 --   step(slot, now, cost, args, at, reply, to)  decides; writes the verdict after `to`:
 --       allowed (1 or 0), remaining, remaining_before, retry_after, reset_after
---   write(slot, key, now, slack)                the reply of the command that writes;
---                                               `slack` lengthens the expiry (ms)
+--   write(slot, key, now, slack)                returns why it cannot; `slack` (ms)
+--                                               lengthens the expiry
 local ALGORITHMS = {}
 
 -- Slots whose state must be written.

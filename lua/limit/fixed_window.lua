@@ -20,6 +20,10 @@ ALGORITHMS[1] = function()
 
   local function step(slot, now, cost, args, at, reply, to)
     local limit, window, flags = args[at], args[at + 1], args[at + 2]
+    if cost == RESET then
+      counts[slot], stops[slot], dirty[slot] = 0, 0, true
+      cost = REFUND_OF_NOTHING
+    end
     local was = stops[slot]
     local live = was > now
     local before = live and counts[slot] or 0
@@ -32,15 +36,17 @@ ALGORITHMS[1] = function()
     end
     if was > stop and was <= stop + window then stop = was end
 
-    local allowed, after = true, before + cost
+    local allowed, after = true, before
     if cost > 0 then
+      after = before + cost
       if after > MAX_HITS then after = MAX_HITS end
       allowed = after <= limit
       if not allowed and flags < 2 then after = before end
-    elseif cost < 0 then
-      if after < 0 then after = 0 end
-    else
+    elseif cost == 0 then
       allowed = before <= limit
+    elseif cost ~= REFUND_OF_NOTHING then
+      after = before + cost
+      if after < 0 then after = 0 end
     end
     if after ~= before or live and was ~= stop then
       counts[slot], stops[slot], dirty[slot] = after, stop, true
@@ -51,7 +57,7 @@ ALGORITHMS[1] = function()
     reply[to + 1] = allowed and 1 or 0
     reply[to + 2] = allowed and limit > after and limit - after or 0
     reply[to + 3] = limit > before and limit - before or 0
-    reply[to + 4] = allowed and 0 or reset
+    reply[to + 4] = allowed and 0 or cost > limit and FOREVER or reset
     reply[to + 5] = reset
   end
 
@@ -60,9 +66,13 @@ ALGORITHMS[1] = function()
   -- PSETEX does what SET with PX does, for 5 % less of the whole decision.
   local function write(slot, key, now, slack)
     local count, stop = counts[slot], stops[slot]
+    if stop == 0 then
+      local done = call('DEL', key)
+      return type(done) == 'table' and done.err or nil
+    end
     -- `%d` costs half of `%.0f` but goes through a C long, which may have 32 bits.
     local value = format(count < 2147483648 and '%d:%s' or '%.0f:%s', count, text(stop))
-    return call('PSETEX', key, text(ceil((stop - now) / 1000) + slack), value)
+    return call('PSETEX', key, text(ceil((stop - now) / 1000) + slack), value).err
   end
 
   return { parameters = 3, columns = { counts, stops }, read = read, step = step, write = write }

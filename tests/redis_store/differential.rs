@@ -9,7 +9,7 @@ use proptest::test_runner::{Config, TestCaseResult, TestRunner};
 use tidegate::limit::fixed_window::Align;
 use tidegate::limit::{Cost, FixedWindow, Limit, State, Verdict};
 use tidegate::store::redis::{RedisConfig, RedisStore};
-use tidegate::store::{ChargeMode, Plan, Role, StoreError, Verdicts};
+use tidegate::store::{Charge, Group, Plan, Role, StoreError, Verdicts};
 use tidegate::units::{Hits, Span, Timestamp};
 use tokio::task::JoinSet;
 
@@ -17,8 +17,8 @@ use crate::plans::{PlanExt as _, plan};
 use crate::redis::RedisServer;
 use crate::{connect, lanes, patient};
 
-/// What the store must equal: the pure limits over a map, and what `decide.lua`
-/// says of requests that consume nothing when refused.
+/// What the store must equal: the pure limits over a map, and what a plan says
+/// of groups that are refused.
 #[derive(Default)]
 struct Model {
     states: HashMap<Vec<u8>, State>,
@@ -26,41 +26,31 @@ struct Model {
 
 impl Model {
     fn decide(&mut self, plan: &Plan) -> Verdicts {
-        match plan.mode {
-            ChargeMode::Independent => {
-                (0..plan.charges.len()).map(|i| self.step(plan, i, plan.charges[i].cost)).collect()
-            }
-            ChargeMode::AllOrNothing => self.all_or_nothing(plan),
-        }
+        let groups = plan.groups();
+        groups.flat_map(|group| self.decide_group(plan, &group)).collect()
     }
 
-    fn all_or_nothing(&mut self, plan: &Plan) -> Verdicts {
+    fn decide_group(&mut self, plan: &Plan, group: &Group<'_>) -> Verdicts {
         let before = self.states.clone();
-        let charges = 0..plan.charges.len();
+        let charges = || group.charges.iter();
         let mut verdicts: Verdicts =
-            charges.clone().map(|i| self.step(plan, i, plan.charges[i].cost)).collect();
-        if plan.refused_by(&verdicts) {
+            charges().map(|charge| self.step(plan, charge, charge.cost)).collect();
+        // What is alone has nobody to be refused with.
+        if verdicts.len() > 1 && group.refused_by(&verdicts) {
             self.states = before;
-            for i in charges {
-                if plan.charges[i].role == Role::Shadow {
-                    verdicts[i] = self.step(plan, i, plan.charges[i].cost);
-                } else if verdicts[i].allowed {
-                    verdicts[i] = self.step(plan, i, Cost::Check);
+            for (charge, verdict) in charges().zip(&mut verdicts) {
+                if let Some(cost) = group.cost_after_refusal(charge, verdict.allowed) {
+                    *verdict = self.step(plan, charge, cost);
                 }
             }
         }
         verdicts
     }
 
-    fn step(&mut self, plan: &Plan, i: usize, cost: Cost) -> Verdict {
-        let charge = &plan.charges[i];
-        let limit = match plan.mode {
-            ChargeMode::Independent => charge.limit,
-            ChargeMode::AllOrNothing => charge.limit.refusing_for_free(),
-        };
+    fn step(&mut self, plan: &Plan, charge: &Charge, cost: Cost) -> Verdict {
         let key = plan.keys.get(charge.key).to_vec();
-        let state = self.states.entry(key).or_insert_with(|| limit.fresh());
-        limit.step(state, plan.now, cost)
+        let state = self.states.entry(key).or_insert_with(|| charge.limit.fresh());
+        charge.limit.step(state, plan.now, cost)
     }
 }
 
@@ -70,6 +60,7 @@ struct ChargeSpec {
     limit: Limit,
     cost: Cost,
     role: Role,
+    joined: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -93,11 +84,13 @@ enum Jump {
 const WINDOWS: [u64; 5] = [10_000, 1_000_000, 7_000_000, 60_000_000, 31_536_000_000_000];
 
 fn costs() -> impl Strategy<Value = Cost> {
-    let takes = prop_oneof![6 => 0..4_u64, 1 => 4..12_u64, 1 => Just(u64::from(u32::MAX)), 1 => Just(u64::MAX)];
-    let refunds = prop_oneof![4 => 0..4_u64, 1 => Just(u64::from(u32::MAX)), 1 => Just(u64::MAX)];
+    let much = [u64::from(u32::MAX), u64::MAX];
+    let take = prop_oneof![6 => 0..4_u64, 1 => 4..12_u64, 1 => prop::sample::select(much.to_vec())];
+    let refund = prop_oneof![4 => 0..4_u64, 1 => prop::sample::select(much.to_vec())];
     prop_oneof![
-        5 => takes.prop_map(|hits| Cost::take(Hits::new(hits))),
-        1 => refunds.prop_map(|hits| Cost::refund(Hits::new(hits))),
+        10 => take.prop_map(|hits| Cost::take(Hits::new(hits))),
+        2 => refund.prop_map(|hits| Cost::Refund(Hits::new(hits))),
+        1 => Just(Cost::Reset),
     ]
 }
 
@@ -114,12 +107,9 @@ fn limits() -> impl Strategy<Value = Limit> {
 fn charges() -> impl Strategy<Value = ChargeSpec> {
     let roles =
         prop_oneof![3 => Just(Role::Enforced), 1 => Just(Role::Shadow), 2 => Just(Role::Quota)];
-    (0..3_u8, limits(), costs(), roles).prop_map(|(name, limit, cost, role)| ChargeSpec {
-        name,
-        limit,
-        cost,
-        role,
-    })
+    (0..3_u8, limits(), costs(), roles, prop::bool::weighted(0.3)).prop_map(
+        |(name, limit, cost, role, joined)| ChargeSpec { name, limit, cost, role, joined },
+    )
 }
 
 fn jumps() -> impl Strategy<Value = Jump> {
@@ -161,9 +151,14 @@ fn plans(case: u64, specs: &[RequestSpec]) -> Vec<Plan> {
         if spec.all_or_nothing {
             plan = plan.all_or_nothing();
         }
-        spec.charges.iter().fold(plan, |plan, charge| {
-            plan.with(&format!("{case}-{}", charge.name), charge.limit, charge.cost, charge.role)
-        })
+        for charge in &spec.charges {
+            let name = format!("{case}-{}", charge.name);
+            plan = plan.with(&name, charge.limit, charge.cost, charge.role);
+        }
+        for (charge, spec) in plan.charges.iter_mut().zip(&spec.charges).skip(1) {
+            charge.joined = spec.joined;
+        }
+        plan
     };
     specs.iter().map(plan_of).collect()
 }

@@ -1,9 +1,10 @@
 //! F25: what the store needs to be allowed, and what it says without.
 
-use tidegate::store::StoreError;
+use tidegate::limit::Cost;
 use tidegate::store::redis::RedisConfig;
+use tidegate::store::{Role, StoreError};
 
-use crate::plans::{YEAR, fixed_window, take};
+use crate::plans::{PlanExt as _, YEAR, fixed_window, plan, take};
 use crate::redis::RedisServer;
 use crate::{allowed, connect, patient};
 
@@ -17,13 +18,16 @@ fn user(server: &RedisServer, rights: &[&str]) -> RedisConfig {
 #[tokio::test]
 async fn the_documented_rights_are_enough_also_after_a_flush() {
     for server in [RedisServer::redis(), RedisServer::valkey()].into_iter().flatten() {
-        let rights = ["~tidegate:*", "+evalsha", "+eval", "+time", "+get", "+psetex"];
+        let rights = ["~tidegate:*", "+evalsha", "+eval", "+time", "+get", "+psetex", "+del"];
         let store = connect(&user(&server, &rights));
-        let plan = take("a", fixed_window(2, YEAR), 1);
-        assert!(allowed(&store, &plan).await.unwrap());
+        let hit = take("a", fixed_window(2, YEAR), 1);
+        assert!(allowed(&store, &hit).await.unwrap());
         let () = server.run(&["SCRIPT", "FLUSH"]);
-        assert!(allowed(&store, &plan).await.unwrap());
-        assert!(!allowed(&store, &plan).await.unwrap());
+        assert!(allowed(&store, &hit).await.unwrap());
+        assert!(!allowed(&store, &hit).await.unwrap());
+        let reset = plan().with("a", fixed_window(2, YEAR), Cost::Reset, Role::Enforced);
+        assert!(allowed(&store, &reset).await.unwrap());
+        assert_eq!(server.keys(), Vec::<String>::new());
         store.ping().await.unwrap();
     }
 }

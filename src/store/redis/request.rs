@@ -13,8 +13,14 @@ use crate::units::{Hits, Span};
 /// What a caller waits for.
 pub(super) type Answer = Result<Verdicts, StoreError>;
 
-/// The cost that stands for [`Cost::Reset`]: no refund is as large.
+/// What stands for [`Cost::Reset`]: no refund is as large.
 const RESET: u64 = 2 * Hits::MAX.get() - 1;
+
+/// What stands for a refund of nothing, since 0 is a check.
+const REFUND_OF_NOTHING: u64 = RESET - 1;
+
+/// What stands for [`Span::FOREVER`].
+const FOREVER: u64 = 1 << 53;
 
 /// A request, written out by its caller so that a lane only has to join many.
 #[derive(Debug)]
@@ -25,8 +31,6 @@ pub(super) struct Request {
     pub(super) charges: usize,
     /// How many integers `bytes` begin with.
     pub(super) integers: u32,
-    /// How many charges each of its groups has.
-    groups: SmallVec<[usize; 4]>,
     /// The integers, then the keys.
     bytes: Vec<u8>,
     /// Where in `bytes` the integers end, and after it each key.
@@ -38,9 +42,8 @@ impl Request {
     /// Writes out `plan`, with `prefix` before its keys.
     pub(super) fn new(plan: &Plan, prefix: &str, answer: oneshot::Sender<Answer>) -> Self {
         let mut out = Integers { bytes: Vec::with_capacity(192), count: 0 };
-        let mut groups = SmallVec::new();
+        out.put(plan.groups().count() as u64);
         for group in plan.groups() {
-            groups.push(group.charges.len());
             out.group(&group);
         }
         let Integers { mut bytes, count } = out;
@@ -53,7 +56,7 @@ impl Request {
         }
         // A clock that stands at the epoch is a microsecond off.
         let now = if plan.pinned { plan.now.as_micros().max(1) } else { 0 };
-        Self { now, charges: plan.charges.len(), integers: count, groups, bytes, ends, answer }
+        Self { now, charges: plan.charges.len(), integers: count, bytes, ends, answer }
     }
 
     /// The integers, as `MessagePack`.
@@ -80,7 +83,7 @@ impl Request {
 
     /// Answers the caller from its part of the reply.
     pub(super) fn answer_from(self, reply: &mut Reader<'_>) {
-        let answer = read_answer(reply, &self.groups);
+        let answer = read_answer(reply, self.charges);
         self.answer(answer);
     }
 
@@ -102,7 +105,6 @@ impl Integers {
     }
 
     fn group(&mut self, group: &Group<'_>) {
-        self.put(u64::from(group.charges.len() > 1));
         self.put(u64::from(group.quota_passes));
         self.put(group.charges.len() as u64);
         for charge in group.charges {
@@ -120,6 +122,7 @@ impl Integers {
         match cost {
             Cost::Check => self.put(0),
             Cost::Take(hits) => self.put(hits.get()),
+            Cost::Refund(Hits::ZERO) => self.put_negative(REFUND_OF_NOTHING),
             Cost::Refund(hits) => self.put_negative(hits.get()),
             Cost::Reset => self.put_negative(RESET),
         }
@@ -150,25 +153,18 @@ impl Integers {
     }
 }
 
-/// Reads the part of a reply that answers a request with groups of so many
-/// charges. All of it is read, whatever it says: other requests' parts follow.
-fn read_answer(reply: &mut Reader<'_>, groups: &[usize]) -> Answer {
-    let mut verdicts = Verdicts::with_capacity(groups.iter().sum());
-    let mut failure = None;
-    for &charges in groups {
-        for nth in 0..charges {
-            let allowed = match reply.item() {
-                Some(Item::Number(allowed)) => allowed == 1,
-                Some(Item::Text(why)) if nth == 0 => {
-                    failure = failure.or_else(|| Some(unreadable(why)));
-                    break;
-                }
-                Some(Item::Text(_)) | None => return Err(malformed()),
-            };
-            verdicts.push(read_verdict(reply, allowed).ok_or_else(malformed)?);
-        }
+/// Reads the part of a reply that answers a request with so many `charges`.
+fn read_answer(reply: &mut Reader<'_>, charges: usize) -> Answer {
+    let mut verdicts = Verdicts::with_capacity(charges);
+    for nth in 0..charges {
+        let allowed = match reply.item() {
+            Some(Item::Number(allowed)) => allowed == 1,
+            Some(Item::Text(why)) if nth == 0 => return Err(unreadable(why)),
+            Some(Item::Text(_)) | None => return Err(malformed()),
+        };
+        verdicts.push(read_verdict(reply, allowed).ok_or_else(malformed)?);
     }
-    failure.map_or(Ok(verdicts), Err)
+    Ok(verdicts)
 }
 
 fn read_verdict(reply: &mut Reader<'_>, allowed: bool) -> Option<Verdict> {
@@ -176,7 +172,10 @@ fn read_verdict(reply: &mut Reader<'_>, allowed: bool) -> Option<Verdict> {
         allowed,
         remaining: Hits::new(reply.next_number()?),
         remaining_before: Hits::new(reply.next_number()?),
-        retry_after: Span::from_micros(reply.next_number()?),
+        retry_after: match reply.next_number()? {
+            FOREVER.. => Span::FOREVER,
+            micros => Span::from_micros(micros),
+        },
         reset_after: Span::from_micros(reply.next_number()?),
     })
 }
@@ -195,7 +194,7 @@ fn unreadable(why: &[u8]) -> StoreError {
     let why: String = why.chars().filter(|char| !char.is_control()).collect();
     StoreError::Unavailable(format!(
         "Redis did not let the script read a counter ({why}); its user needs the commands \
-         EVALSHA, EVAL, TIME, GET and PSETEX on keys with the prefix of the counters"
+         EVALSHA, EVAL, TIME, GET, PSETEX and DEL on keys with the prefix of the counters"
     ))
 }
 
@@ -219,7 +218,7 @@ mod tests {
         let mut bytes = Vec::new();
         put_array(&mut bytes, 0);
         bytes.extend_from_slice(items);
-        read_answer(&mut Reader::of_array(&bytes).unwrap(), &[charges])
+        read_answer(&mut Reader::of_array(&bytes).unwrap(), charges)
     }
 
     #[test]
