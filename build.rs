@@ -8,6 +8,18 @@ use prost::Message as _;
 
 const PROTOS: &[&str] = &["envoy/service/ratelimit/v3/rls.proto"];
 
+const LUA: &[&str] = &[
+    "prelude",
+    "limit/rate",
+    "limit/fixed_window",
+    "limit/sliding_log",
+    "limit/sliding_counter",
+    "limit/token_bucket",
+    "limit/gcra",
+    "limit/lockout",
+    "decide",
+];
+
 fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(env::var("OUT_DIR")?);
     compile_protos(&out)?;
@@ -28,20 +40,15 @@ fn compile_protos(out: &Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// One script out of many files: every `lua/limit/*.lua` defines one algorithm
-/// and `lua/decide.lua`, which comes last, runs them.
+/// One script out of many files, each of which may use what those before it
+/// define: every algorithm is one of them, and `decide`, the last, runs them.
 fn assemble_lua(out: &Path) -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=lua");
-    let mut parts: Vec<PathBuf> = fs::read_dir("lua/limit")?
-        .map(|entry| entry.map(|entry| entry.path()))
-        .collect::<Result<_, _>>()?;
-    parts.retain(|path| path.extension().is_some_and(|ext| ext == "lua"));
-    parts.sort();
-    parts.insert(0, PathBuf::from("lua/prelude.lua"));
-    parts.push(PathBuf::from("lua/decide.lua"));
     let mut script = String::new();
-    for part in &parts {
-        script.push_str(&without_comments(&fs::read_to_string(part)?));
+    for part in LUA {
+        let path = format!("lua/{part}.lua");
+        let source = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+        script.push_str(&without_comments(&source));
     }
     fs::write(out.join("decide.lua"), script)?;
     Ok(())

@@ -37,14 +37,15 @@ local charged, places, groups = {}, {}, {}
 -- 2. If their verdicts refuse the group, every state goes back to what it was
 --    before 1, and the charges are gone through once more in order: a shadow
 --    charge is stepped again, with effect, and has that verdict; one that was
---    refused in 1 keeps its verdict, without effect; any other is answered as
---    a check, or as a refund of nothing if it gives something back.
+--    refused in 1 keeps its verdict, and has its effect (a block) if it is
+--    refused again; any other is answered as a check, or as a refund of nothing
+--    if it gives something back.
 -- (Its parts are inside, because each function costs at every call of the
 -- script, and this is seldom needed.)
 local function together(quota_passes, first, last)
-  local function step(i, cost)
-    local slot, place = charged[i], places[i]
-    slot_algorithms[slot].step(slot, now, cost, args, place + 3, reply, said + 5 * i - 5)
+  local function step(i, cost, into, to)
+    local slot = charged[i]
+    slot_algorithms[slot].step(slot, now, cost, args, places[i] + 3, into, to, slot_keys[slot])
   end
 
   local function allowed(i) return reply[said + 5 * i - 4] == 1 end
@@ -63,26 +64,35 @@ local function together(quota_passes, first, last)
     return quota and not passed
   end
 
-  local saved = {}
-  for i = first, last do
+  local function save(i)
     local slot, row = charged[i], {}
     for c, column in ipairs(slot_algorithms[slot].columns) do row[c] = column[slot] end
-    saved[i] = { row = row, dirty = dirty[slot] }
+    return { row = row, dirty = dirty[slot] }
   end
-  for i = first, last do step(i, args[places[i] + 1]) end
+
+  local function restore(i, saved)
+    local slot = charged[i]
+    for c, column in ipairs(slot_algorithms[slot].columns) do column[slot] = saved.row[c] end
+    dirty[slot] = saved.dirty
+  end
+
+  local saved = {}
+  for i = first, last do saved[i] = save(i) end
+  for i = first, last do step(i, args[places[i] + 1], reply, said + 5 * i - 5) end
   if not refused() then return end
 
-  for i = first, last do
-    local slot = charged[i]
-    for c, column in ipairs(slot_algorithms[slot].columns) do column[slot] = saved[i].row[c] end
-    dirty[slot] = saved[i].dirty
-  end
+  for i = first, last do restore(i, saved[i]) end
+  local unseen = {}
   for i = first, last do
     local cost = args[places[i] + 1]
     if args[places[i]] == 1 then
-      step(i, cost)
+      step(i, cost, reply, said + 5 * i - 5)
     elseif allowed(i) then
-      step(i, cost < 0 and REFUND_OF_NOTHING or 0)
+      step(i, cost < 0 and REFUND_OF_NOTHING or 0, reply, said + 5 * i - 5)
+    else
+      local before = save(i)
+      step(i, cost, unseen, 0)
+      if unseen[1] == 1 then restore(i, before) end
     end
   end
 end
@@ -132,7 +142,7 @@ while at <= size do
       else
         local slot, place = charged[first], places[first]
         local step = slot_algorithms[slot].step
-        step(slot, now, args[place + 1], args, place + 3, reply, said + 5 * first - 5)
+        step(slot, now, args[place + 1], args, place + 3, reply, said + 5 * first - 5, slot_keys[slot])
       end
     end
     said = said + 5 * count

@@ -14,7 +14,9 @@
 -- Each key of a batch has a slot, counted from 1, and its state is kept in the
 -- columns of its algorithm, at the slot: a table for each state would cost a
 -- tenth of the whole decision.
-local call, format, match, ceil = redis.pcall, string.format, string.match, math.ceil
+local call, format, match, gmatch = redis.pcall, string.format, string.match, string.gmatch
+local sub, char, concat = string.sub, string.char, table.concat
+local ceil, floor = math.ceil, math.floor
 local MAX_HITS = 4503599627370496
 local MAX_EXACT = 9007199254740992
 -- A wait that no time ends.
@@ -28,7 +30,7 @@ local REFUND_OF_NOTHING = 2 - MAX_EXACT
 --   parameters                                  how many integers follow its number
 --   columns                                     the tables that hold its states
 --   read(slot, key)                             fills the slot; returns why it cannot
---   step(slot, now, cost, args, at, reply, to)  decides; writes the verdict after `to`:
+--   step(slot, now, cost, args, at, reply, to, key)  decides; writes the verdict after `to`:
 --       allowed (1 or 0), remaining, remaining_before, retry_after, reset_after
 --   write(slot, key, now, slack)                returns why it cannot; `slack` (ms)
 --                                               lengthens the expiry
@@ -47,4 +49,18 @@ local function text(number)
     texts[number] = known
   end
   return known
+end
+
+-- The error in a reply that may be a number.
+local function type_error(reply) return type(reply) == 'table' and reply.err or nil end
+
+-- Removes a key whose state says nothing.
+local function erase(key) return type_error(call('DEL', key)) end
+
+-- Stores a value for `span` microseconds; at least for a millisecond, since a
+-- shorter expiry is an error. PSETEX does what SET with PX does, for 5 % less of
+-- the whole decision.
+local function store(key, value, span, slack)
+  local expiry = ceil(span / 1000) + slack
+  return call('PSETEX', key, text(expiry > 0 and expiry or 1), value).err
 end

@@ -1,6 +1,7 @@
 -- Fixed window, the twin of `src/limit/fixed_window.rs`: see there for why.
 -- Parameters: limit, window, flags (1: windows start at the first hit, 2:
--- refused hits are counted). Value: `count:end`, the end in microseconds.
+-- refused hits are counted, 4: windows are those of a calendar, five bounds of
+-- which follow). Value: `count:end`, the end in microseconds.
 ALGORITHMS[1] = function()
   local counts, stops = {}, {}
 
@@ -18,6 +19,17 @@ ALGORITHMS[1] = function()
     if count <= MAX_HITS and stop <= MAX_EXACT then counts[slot], stops[slot] = count, stop end
   end
 
+  -- End and length of the window that `now` is in, of those between five bounds;
+  -- outside of them, of one like the nearest.
+  local function calendar_window(now, args, at)
+    local length
+    for i = at, at + 3 do
+      length = args[i + 1] - args[i]
+      if now < args[i + 1] then return args[i + 1], length end
+    end
+    return now + length, length
+  end
+
   local function step(slot, now, cost, args, at, reply, to)
     local limit, window, flags = args[at], args[at + 1], args[at + 2]
     if cost == RESET then
@@ -28,7 +40,9 @@ ALGORITHMS[1] = function()
     local live = was > now
     local before = live and counts[slot] or 0
     local stop = now + window
-    if flags % 2 == 0 then
+    if flags >= 4 then
+      stop, window = calendar_window(now, args, at + 3)
+    elseif flags % 2 == 0 then
       -- `%` is exact for integers below 2^53.
       stop = stop - now % window
     elseif live and was < stop then
@@ -41,7 +55,7 @@ ALGORITHMS[1] = function()
       after = before + cost
       if after > MAX_HITS then after = MAX_HITS end
       allowed = after <= limit
-      if not allowed and flags < 2 then after = before end
+      if not allowed and flags % 4 < 2 then after = before end
     elseif cost == 0 then
       allowed = before <= limit
     elseif cost ~= REFUND_OF_NOTHING then
@@ -63,17 +77,20 @@ ALGORITHMS[1] = function()
 
   -- The expiry is the window's end and goes with every write: it never moves
   -- within a window, and a key that lost it (PERSIST, a restore) has it again.
-  -- PSETEX does what SET with PX does, for 5 % less of the whole decision.
   local function write(slot, key, now, slack)
     local count, stop = counts[slot], stops[slot]
-    if stop == 0 then
-      local done = call('DEL', key)
-      return type(done) == 'table' and done.err or nil
-    end
+    if stop == 0 then return erase(key) end
     -- `%d` costs half of `%.0f` but goes through a C long, which may have 32 bits.
     local value = format(count < 2147483648 and '%d:%s' or '%.0f:%s', count, text(stop))
-    return call('PSETEX', key, text(ceil((stop - now) / 1000) + slack), value).err
+    return store(key, value, stop - now, slack)
   end
 
   return { parameters = 3, columns = { counts, stops }, read = read, step = step, write = write }
+end
+
+-- The same with the bounds of a calendar.
+ALGORITHMS[7] = function()
+  local algorithm = ALGORITHMS[1]()
+  algorithm.parameters = 8
+  return algorithm
 end

@@ -43,9 +43,12 @@ impl Gcra {
         let missing = self.missing(state, tick);
         let (allowed, after, wanted) = rate.charge(missing, cost);
         if after != missing {
-            *state = State {
-                arrival: rate.moment(tick + after / rate.refill()),
-                part: after % rate.refill(),
+            *state = match after {
+                0 => State::default(),
+                missing => State {
+                    arrival: rate.moment(tick + missing / rate.refill()),
+                    part: missing % rate.refill(),
+                },
             };
         }
         rate.verdict(allowed, missing, after, wanted, tick, now)

@@ -108,10 +108,13 @@ impl SlidingCounter {
         };
         let changed = after.current != view.current || after.previous != view.previous;
         if changed || (state.void_at > now && self.start(state) > view.start) {
-            *state = State {
-                void_at: after.start.plus(self.window).plus(self.window),
-                current: Hits::new(after.current).to_u32(),
-                previous: Hits::new(after.previous).to_u32(),
+            *state = match (after.current, after.previous) {
+                (0, 0) => State::default(),
+                (current, previous) => State {
+                    void_at: after.start.plus(self.window).plus(self.window),
+                    current: Hits::new(current).to_u32(),
+                    previous: Hits::new(previous).to_u32(),
+                },
             };
         }
         Verdict {
@@ -149,7 +152,9 @@ impl SlidingCounter {
             (0, u64::from(state.current))
         };
         let into = now.since(start).as_micros() / self.tick.as_micros();
-        View { start, current, previous, into, now }
+        // A limit that was lowered finds counts above it; they count as full.
+        let limit = self.limit.get();
+        View { start, current: current.min(limit), previous: previous.min(limit), into, now }
     }
 
     /// Whole hits that are left.

@@ -75,45 +75,64 @@ impl SlidingLog {
         self.block
     }
 
-    /// Decides `cost` at `now`.
+    /// Decides `cost` at `now`. What has left the window is forgotten when
+    /// something is written and not before: a clock may step back after a look.
     pub fn step(&self, state: &mut State, now: Timestamp, cost: Cost) -> Verdict {
         let limit = self.limit.get();
+        let cutoff = now.minus(self.window);
         let blocked = self.blocked_for(state, now);
-        state.forget(now.minus(self.window));
-        let before = limit.saturating_sub(state.total);
+        let before = limit.saturating_sub(state.live(cutoff));
         let (allowed, wanted) = match cost {
             Cost::Check => (blocked.is_zero() && before >= 1, 1),
             Cost::Take(hits) => (blocked.is_zero() && hits.get() <= before, hits.get()),
             Cost::Refund(_) | Cost::Reset => (true, 0),
         };
         match cost {
-            Cost::Take(hits) if allowed => state.log(now, hits.get(), self.window),
+            Cost::Take(hits) if allowed => {
+                state.forget(cutoff);
+                state.log(now, hits.get(), self.window);
+            }
             Cost::Take(_) => {
                 state.settle(now, self.window);
                 if blocked.is_zero() && !self.block.is_zero() {
+                    state.forget(cutoff);
                     state.blocked_until = now.plus(self.block);
                 }
             }
-            Cost::Refund(hits) => state.unlog(hits.get()),
+            Cost::Check | Cost::Refund(Hits::ZERO) => {}
+            Cost::Refund(hits) => {
+                state.forget(cutoff);
+                state.unlog(hits.get());
+            }
             Cost::Reset => *state = State::default(),
-            Cost::Check => {}
         }
+        self.verdict(state, now, allowed, wanted, before)
+    }
+
+    fn verdict(
+        &self,
+        state: &State,
+        now: Timestamp,
+        allowed: bool,
+        wanted: u64,
+        before: u64,
+    ) -> Verdict {
+        let (limit, live) = (self.limit.get(), state.live(now.minus(self.window)));
         let blocked = self.blocked_for(state, now);
+        let open = blocked.is_zero();
         let retry_after = if allowed {
             Span::ZERO
         } else if wanted > limit {
             Span::FOREVER
-        } else if blocked.is_zero() {
-            state.room_after(wanted, limit, now, self.window)
         } else {
             // Hits may well outlive a short block.
             blocked.max(state.room_after(wanted, limit, now, self.window))
         };
-        let open = allowed && blocked.is_zero();
+        let remaining = if allowed && open { limit.saturating_sub(live) } else { 0 };
         Verdict {
             allowed,
-            remaining: if open { Hits::new(limit.saturating_sub(state.total)) } else { Hits::ZERO },
-            remaining_before: Hits::new(if blocked.is_zero() || allowed { before } else { 0 }),
+            remaining: Hits::new(remaining),
+            remaining_before: Hits::new(if open || allowed { before } else { 0 }),
             retry_after,
             reset_after: blocked.max(state.empty_after(now, self.window)),
         }
@@ -127,6 +146,12 @@ impl SlidingLog {
 }
 
 impl State {
+    /// How many hits came after `cutoff`.
+    fn live(&self, cutoff: Timestamp) -> u64 {
+        let left = self.hits.iter().take_while(|&&(at, _)| at <= cutoff);
+        self.total - left.map(|&(_, hits)| hits).sum::<u64>()
+    }
+
     /// Drops hits at or before `cutoff`.
     fn forget(&mut self, cutoff: Timestamp) {
         while let Some(&(at, hits)) = self.hits.front()
@@ -175,6 +200,7 @@ impl State {
         }
         if late > 0 {
             self.total -= late;
+            self.forget(now.minus(window));
             self.log(now, late, window);
         }
     }
@@ -182,8 +208,9 @@ impl State {
     /// How long until `wanted` hits fit: until as many of the oldest as are in
     /// the way have left.
     fn room_after(&self, wanted: u64, limit: u64, now: Timestamp, window: Span) -> Span {
-        let mut excess = (self.total + wanted).saturating_sub(limit);
-        for &(at, hits) in &self.hits {
+        let cutoff = now.minus(window);
+        let mut excess = (self.live(cutoff) + wanted).saturating_sub(limit);
+        for &(at, hits) in self.hits.iter().skip_while(|&&(at, _)| at <= cutoff) {
             if excess == 0 {
                 break;
             }
@@ -195,6 +222,7 @@ impl State {
         Span::ZERO
     }
 
+    /// How long until the newest hit leaves.
     fn empty_after(&self, now: Timestamp, window: Span) -> Span {
         self.hits.back().map_or(Span::ZERO, |&(newest, _)| newest.plus(window).since(now))
     }

@@ -42,7 +42,10 @@ impl TokenBucket {
         let (allowed, after, wanted) = rate.charge(missing, cost);
         if after != missing || (missing > 0 && at < rate.tick_missing(state)) {
             let full = at + after.div_ceil(rate.refill());
-            *state = State { missing: after, full_at: rate.moment(full) };
+            *state = match after {
+                0 => State::default(),
+                missing => State { missing, full_at: rate.moment(full) },
+            };
         }
         rate.verdict(allowed, missing, after, wanted, at, now)
     }

@@ -38,7 +38,8 @@ pub enum Role {
 /// One limit to be charged.
 #[derive(Clone, Copy, Debug)]
 pub struct Charge {
-    /// The limit, with the parameters in force for this request.
+    /// The limit, with the parameters in force for this request; in a group of
+    /// several, one that refuses for free.
     pub limit: Limit,
     /// The counter, in the plan's keys.
     pub key: KeyRef,

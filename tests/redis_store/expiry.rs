@@ -72,6 +72,7 @@ async fn checks_and_refunds_create_no_key() {
         let verdicts = store.decide(&plan().with("a", limit, cost, Role::Enforced)).await.unwrap();
         assert_eq!((verdicts[0].allowed, verdicts[0].remaining), (true, Hits::new(5)));
     }
+    let limit = limit.refusing_for_free();
     let refused = plan()
         .all_or_nothing()
         .with("a", limit, Cost::Take(Hits::new(5)), Role::Enforced)

@@ -91,15 +91,20 @@ impl RedisServer {
         client.get_connection().expect("a connection")
     }
 
-    /// Every key with its value (of text) and its expiry in milliseconds, as
-    /// `PTTL` tells it.
+    /// Every key with its value (of a sorted set, members and scores) and its
+    /// expiry in milliseconds, as `PTTL` tells it.
     pub fn contents(&self) -> Vec<(String, String, i64)> {
         let mut connection = self.connection();
         let of = |name: &str, key: &str| redis::cmd(name).arg(key).to_owned();
         let look = |key: String| {
-            let mut both = redis::pipe();
-            both.add_command(of("GET", &key)).add_command(of("PTTL", &key));
-            let (value, expiry) = both.query(&mut connection).expect("an answer");
+            let kind: String = of("TYPE", &key).query(&mut connection).expect("an answer");
+            let expiry = of("PTTL", &key).query(&mut connection).expect("an answer");
+            let value = if kind == "zset" {
+                let all = of("ZRANGE", &key).arg(&["0", "-1", "WITHSCORES"]).to_owned();
+                all.query::<Vec<String>>(&mut connection).expect("an answer").join(",")
+            } else {
+                of("GET", &key).query(&mut connection).expect("an answer")
+            };
             (key, value, expiry)
         };
         self.keys().into_iter().map(look).collect()

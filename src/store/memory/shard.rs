@@ -137,8 +137,7 @@ impl Shard {
     ) {
         let entry = Entry { key: key.into(), state };
         if !self.fits(&entry) {
-            self.sweep(hasher, now);
-            while !self.fits(&entry) && self.evict() {}
+            self.make_room(hasher, &entry, now);
         }
         self.outside += entry.outside();
         self.earliest = self.earliest.min(entry.state.expires_at());
@@ -150,6 +149,26 @@ impl Shard {
         let table = self.table.allocation_size();
         let grown = if self.table.len() < self.table.capacity() { table } else { table * 2 };
         grown + self.outside + entry.outside() <= self.budget
+    }
+
+    /// Drops what has expired or else gives up an eighth of the entries: so many
+    /// at once, because room that removals leave in the table must be regained
+    /// by building it anew, or it would grow.
+    fn make_room(&mut self, hasher: &RandomState, wanted: &Entry, now: Timestamp) {
+        let before = self.table.len();
+        self.sweep(hasher, now);
+        let most = before - before / 8;
+        let fits = |shard: &Self| {
+            let bytes = shard.table.allocation_size() + shard.outside + wanted.outside();
+            shard.table.len() < most && bytes <= shard.budget
+        };
+        while !fits(self) && self.evict() {}
+        let entries = std::mem::take(&mut self.table);
+        self.table = HashTable::with_capacity(before);
+        for entry in entries {
+            let hash = hasher.hash_one(&*entry.key);
+            self.table.insert_unique(hash, entry, rehash(hasher));
+        }
     }
 
     /// Gives up the entry, of a few, that loses least. False when empty.

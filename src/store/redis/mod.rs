@@ -10,6 +10,7 @@ mod failure;
 mod health;
 mod lane;
 mod msgpack;
+mod parameters;
 mod request;
 mod script;
 

@@ -5,10 +5,9 @@ use smallvec::SmallVec;
 use tokio::sync::oneshot;
 
 use super::msgpack::{Item, Reader, put_negative, put_number};
-use crate::limit::fixed_window::Align;
-use crate::limit::{Cost, FixedWindow, Limit, Verdict};
+use crate::limit::{Cost, Verdict};
 use crate::store::{Group, Plan, Role, StoreError, Verdicts};
-use crate::units::{Hits, Span};
+use crate::units::{Hits, Span, Timestamp};
 
 /// What a caller waits for.
 pub(super) type Answer = Result<Verdicts, StoreError>;
@@ -44,7 +43,7 @@ impl Request {
         let mut out = Integers { bytes: Vec::with_capacity(192), count: 0 };
         out.put(plan.groups().count() as u64);
         for group in plan.groups() {
-            out.group(&group);
+            out.group(&group, plan.now);
         }
         let Integers { mut bytes, count } = out;
         let mut ends = SmallVec::with_capacity(plan.charges.len() + 1);
@@ -93,18 +92,20 @@ impl Request {
     }
 }
 
-struct Integers {
+/// Integers for the script, in `MessagePack`.
+pub(super) struct Integers {
     bytes: Vec<u8>,
     count: u32,
 }
 
 impl Integers {
-    fn put(&mut self, number: u64) {
+    /// One more.
+    pub(super) fn put(&mut self, number: u64) {
         self.count += 1;
         put_number(&mut self.bytes, number);
     }
 
-    fn group(&mut self, group: &Group<'_>) {
+    fn group(&mut self, group: &Group<'_>, now: Timestamp) {
         self.put(u64::from(group.quota_passes));
         self.put(group.charges.len() as u64);
         for charge in group.charges {
@@ -114,7 +115,7 @@ impl Integers {
                 Role::Quota => 2,
             });
             self.cost(charge.cost);
-            self.limit(charge.limit);
+            self.limit(&charge.limit, now);
         }
     }
 
@@ -131,25 +132,6 @@ impl Integers {
     fn put_negative(&mut self, number: u64) {
         self.count += 1;
         put_negative(&mut self.bytes, number);
-    }
-
-    /// The number of the algorithm and its parameters.
-    fn limit(&mut self, limit: Limit) {
-        match limit {
-            Limit::FixedWindow(limit) => {
-                self.put(1);
-                self.fixed_window(&limit);
-            }
-            _ => self.put(0),
-        }
-    }
-
-    fn fixed_window(&mut self, limit: &FixedWindow) {
-        let first_hit = u64::from(limit.align() == Align::FirstHit);
-        let count_refused = u64::from(limit.count_refused());
-        self.put(limit.limit().get());
-        self.put(limit.window().as_micros());
-        self.put(first_hit | count_refused << 1);
     }
 }
 
