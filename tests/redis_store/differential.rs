@@ -1,4 +1,4 @@
-//! The script equals the pure limits, field by field.
+//! The script and the memory store equal the pure limits, field by field.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use tidegate::limit::{
     Cost, FixedWindow, Gcra, Limit, Lockout, Rate, SlidingCounter, SlidingLog, State, TokenBucket,
     Unit, Verdict,
 };
+use tidegate::store::memory::MemoryStore;
 use tidegate::store::redis::{RedisConfig, RedisStore};
 use tidegate::store::{Charge, Group, Plan, Role, StoreError, Verdicts};
 use tidegate::units::{Hits, Span, Timestamp};
@@ -245,7 +246,7 @@ async fn collect(sent: &mut Sent, answers: &mut [Verdicts]) {
     }
 }
 
-fn equals_the_model(server: &RedisServer) {
+fn equals_the_model(server: &RedisServer, sequences: u32) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let config = RedisConfig { lanes: lanes(1), ..patient(server.url()) };
     let store = Arc::new(runtime.block_on(async { connect(&config) }));
@@ -254,13 +255,17 @@ fn equals_the_model(server: &RedisServer) {
         let case = case.fetch_add(1, Ordering::Relaxed);
         let mut model = Model::default();
         let expected: Vec<_> = plans(case, &specs).iter().map(|plan| model.decide(plan)).collect();
+        let memory = MemoryStore::default();
+        for (at, (plan, expected)) in plans(case, &specs).iter().zip(&expected).enumerate() {
+            prop_assert_eq!(&memory.decide(plan), expected, "request {} in memory", at);
+        }
         let answers = runtime.block_on(decide(&store, &specs, plans(case, &specs)));
         for (at, (answer, expected)) in answers.iter().zip(&expected).enumerate() {
             prop_assert_eq!(answer, expected, "request {}", at);
         }
         Ok(())
     };
-    let config = Config { cases: 2_500, failure_persistence: None, ..Config::default() };
+    let config = Config { cases: sequences, failure_persistence: None, ..Config::default() };
     let outcome = TestRunner::new(config).run(&prop::collection::vec(requests(), 1..10), run);
     outcome.unwrap_or_else(|error| panic!("{error}"));
     no_key_is_without_expiry_or_in_exponents(server);
@@ -280,13 +285,13 @@ fn no_key_is_without_expiry_or_in_exponents(server: &RedisServer) {
 #[test]
 fn limits_in_redis_equal_the_pure_ones() {
     if let Some(server) = RedisServer::redis() {
-        equals_the_model(&server);
+        equals_the_model(&server, 10_000);
     }
 }
 
 #[test]
 fn limits_in_valkey_equal_the_pure_ones() {
     if let Some(server) = RedisServer::valkey() {
-        equals_the_model(&server);
+        equals_the_model(&server, 2_500);
     }
 }
