@@ -188,11 +188,7 @@ ALGORITHMS[2] = function()
       add(key, number, moments[slot], part)
       left, number = left - part, number + part
     end
-    if block > 0 then
-      call('ZADD', key, text(-block), 'b')
-    elseif known > 0 then
-      call('ZREM', key, 'b')
-    end
+    if block > 0 then call('ZADD', key, text(-block), 'b') end
     call('PEXPIRE', key, text(ceil((ends - now) / 1000) + slack))
   end
 

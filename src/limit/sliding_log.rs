@@ -103,6 +103,9 @@ impl SlidingLog {
             Cost::Refund(hits) => {
                 state.forget(cutoff);
                 state.unlog(hits.get());
+                if state.total == 0 && state.blocked_until <= now {
+                    *state = State::default();
+                }
             }
             Cost::Reset => *state = State::default(),
         }
