@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tidegate::proto::RateLimitRequest;
+use tidegate::units::Span;
 use tonic::Code;
 
 use crate::support::ask;
@@ -25,8 +26,8 @@ on_both_stores!(
     f12_weights_at_the_32_bit_edge_and_one_that_crosses_the_limit,
     f13_limit_override_sent_by_the_proxy,
     f14_empty_domain_no_descriptors_empty_entries_unknown_domain,
-    sixty_four_tasks_on_one_key_admit_exactly_the_limit,
-    weights_never_add_up_to_more_than_the_limit,
+    f28_sixty_four_tasks_on_one_key_admit_exactly_the_limit,
+    f28_weights_never_add_up_to_more_than_the_limit,
 );
 
 async fn f10_several_descriptors_also_the_same_one_twice(kind: Kind) {
@@ -143,7 +144,7 @@ async fn f14_empty_domain_no_descriptors_empty_entries_unknown_domain(kind: Kind
     assert_eq!(service.ask_all(["[five=]", "[five]"]).await, ["OK r4", "OK r3"]);
 }
 
-async fn sixty_four_tasks_on_one_key_admit_exactly_the_limit(kind: Kind) {
+async fn f28_sixty_four_tasks_on_one_key_admit_exactly_the_limit(kind: Kind) {
     let rules = "  - {key: k, rate_limit: {unit: year, requests_per_unit: 1000}}";
     let service = Arc::new(start!(Setup::rules(rules), kind));
     let workers = (0..64).map(|_| {
@@ -166,10 +167,10 @@ async fn sixty_four_tasks_on_one_key_admit_exactly_the_limit(kind: Kind) {
     assert_eq!(admitted.len(), 1000);
     admitted.sort_unstable();
     admitted.dedup();
-    assert_eq!(admitted.len(), 1000, "F28: what is left differs each time");
+    assert_eq!(admitted.len(), 1000, "what is left differs each time");
 }
 
-async fn weights_never_add_up_to_more_than_the_limit(kind: Kind) {
+async fn f28_weights_never_add_up_to_more_than_the_limit(kind: Kind) {
     let rules =
         "  - {key: k, rate_limit: {unit: year, requests_per_unit: 1000, count_refused: false}}";
     let service = Arc::new(start!(Setup::rules(rules), kind));
@@ -192,6 +193,31 @@ async fn weights_never_add_up_to_more_than_the_limit(kind: Kind) {
         admitted += worker.await.expect("no panic");
     }
     assert!((994..=1000).contains(&admitted), "{admitted} hits admitted");
+}
+
+/// A recorded sequence at fixed times has one outcome, whatever the store.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f28_both_stores_give_a_recorded_sequence_the_same_answers() {
+    let setup = Setup::rules(ONE_TWO_FIVE);
+    let (Some(memory), Some(redis)) = (setup.start(Kind::Memory), setup.start(Kind::Redis)) else {
+        return;
+    };
+    // A small generator of our own, so that the sequence is the same each time.
+    let mut seed = 1_u32;
+    let mut next = |below: u32| {
+        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (seed >> 16) % below
+    };
+    for step in 0..5_000 {
+        let key = ["one", "two", "five"][next(3) as usize];
+        let refund = if next(5) == 0 { " !refund" } else { "" };
+        let text = format!("{{[{key}={}], [five=all !h={}{refund}]}}", next(4), next(3));
+        let pause = Span::from_secs(u64::from(next(200_000)));
+        for service in [&memory, &redis] {
+            service.clock.advance(pause);
+        }
+        assert_eq!(memory.ask(&text).await, redis.ask(&text).await, "step {step}: {text}");
+    }
 }
 
 #[tokio::test]

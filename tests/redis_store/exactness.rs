@@ -44,7 +44,7 @@ fn weight_admitted(answers: &[(u64, Verdict)]) -> u64 {
 
 /// F28.
 #[tokio::test(flavor = "multi_thread")]
-async fn concurrent_callers_are_admitted_exactly_to_the_limit() {
+async fn f28_concurrent_callers_are_admitted_exactly_to_the_limit() {
     let Some(server) = RedisServer::redis() else { return };
     let stores = [Arc::new(connect(&patient(server.url())))];
     let answers = storm(&stores, "single", 1).await;
@@ -59,7 +59,7 @@ async fn concurrent_callers_are_admitted_exactly_to_the_limit() {
 
 /// F28: two replicas of the service.
 #[tokio::test(flavor = "multi_thread")]
-async fn two_stores_share_one_limit_exactly() {
+async fn f28_two_stores_share_one_limit_exactly() {
     let Some(server) = RedisServer::redis() else { return };
     let stores =
         [connect(&patient(server.url())), connect(&patient(server.unix_url()))].map(Arc::new);
@@ -68,7 +68,7 @@ async fn two_stores_share_one_limit_exactly() {
 
 /// F27.2.
 #[tokio::test]
-async fn numbers_keep_all_their_digits() {
+async fn f27_numbers_keep_all_their_digits() {
     for server in [RedisServer::redis(), RedisServer::valkey()].into_iter().flatten() {
         let store = connect(&patient(server.url()));
         let plan = take("big", fixed_window(u64::from(u32::MAX), YEAR), u64::from(u32::MAX));

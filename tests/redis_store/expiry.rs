@@ -16,7 +16,7 @@ fn first_hit(limit: u64, window: Span) -> Limit {
 
 /// F19.1.
 #[tokio::test]
-async fn every_key_has_an_expiry_of_at_most_the_window() {
+async fn f19_every_key_has_an_expiry_of_at_most_the_window() {
     let Some(server) = RedisServer::redis() else { return };
     let store = connect(&patient(server.url()));
     let minute = Span::from_secs(60);
@@ -37,7 +37,7 @@ async fn every_key_has_an_expiry_of_at_most_the_window() {
 
 /// F19.2.
 #[tokio::test]
-async fn a_key_that_lost_its_expiry_has_one_after_the_next_hit() {
+async fn f19_a_key_that_lost_its_expiry_has_one_after_the_next_hit() {
     let Some(server) = RedisServer::redis() else { return };
     let store = connect(&patient(server.url()));
     let plan = take("a", fixed_window(5, YEAR), 1);
@@ -53,7 +53,7 @@ async fn a_key_that_lost_its_expiry_has_one_after_the_next_hit() {
 
 /// F19.4.
 #[tokio::test]
-async fn no_key_is_left_when_its_window_has_passed() {
+async fn f19_no_key_is_left_when_its_window_has_passed() {
     let Some(server) = RedisServer::redis() else { return };
     let store = connect(&patient(server.url()));
     for name in 0..50 {

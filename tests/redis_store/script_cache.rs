@@ -37,7 +37,7 @@ async fn count(store: &RedisStore) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn flushing_scripts_fails_no_call_and_counts_none_twice() {
+async fn f21_flushing_scripts_fails_no_call_and_counts_none_twice() {
     for server in [RedisServer::redis(), RedisServer::valkey()].into_iter().flatten() {
         let config = patient(server.url());
         let store = Arc::new(connect(&config));
@@ -63,7 +63,7 @@ async fn flushing_scripts_fails_no_call_and_counts_none_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn decisions_go_on_after_a_restart_without_data() {
+async fn f21_decisions_go_on_after_a_restart_without_data() {
     let Some(mut server) = RedisServer::redis() else { return };
     let store = Arc::new(connect(&patient(server.url())));
     traffic(&store, 20).await;

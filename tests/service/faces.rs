@@ -37,7 +37,7 @@ fn metrics_are_in_the_text_format() {
 }
 
 #[test]
-fn json_answers_200_429_and_400() {
+fn f12_f14_json_answers_200_429_and_400() {
     let (_directory, running) = start();
     let body = br#"{"domain": "t", "descriptors": [{"entries": [{"key": "five", "value": "a"}]}]}"#;
     for left in (0..5).rev() {
@@ -57,11 +57,37 @@ fn json_answers_200_429_and_400() {
         (r#"{"domain": "t", "descriptor": []}"#, "descriptor"),
         (r#"{"domain": "", "descriptors": [{}]}"#, "domain must not be empty"),
         (r#"{"domain": "t"}"#, "descriptor list must not be empty"),
+        (r#"{"domain": "t", "descriptors": [{}], "hitsAddend": -1}"#, "-1"),
     ] {
         let answer = http::post(&running.http, "/json", body.as_bytes());
         assert_eq!(answer.status, 400, "{body}: {answer:?}");
         let message = answer.json()["message"].as_str().map(str::to_owned).unwrap_or_default();
         assert!(message.contains(told), "{body}: {message}");
+    }
+}
+
+/// F15: whoever asks for too much hinders nobody else.
+#[tokio::test(flavor = "multi_thread")]
+async fn f15_huge_requests_do_not_disturb_others() {
+    let (_directory, running) = start();
+    let huge = {
+        let mut huge = request("five", "x");
+        huge.descriptors = vec![huge.descriptors[0].clone(); 100_000];
+        huge
+    };
+    let channels = [running.channel().await, running.channel().await];
+    let storm = (0..10).map(|_| {
+        let (channel, huge) = (channels[0].clone(), huge.clone());
+        tokio::spawn(async move { ask(&channel, huge).await.map_err(|status| status.code()) })
+    });
+    let storm: Vec<_> = storm.collect();
+    for _ in 0..100 {
+        let mut probe = request("five", "probe");
+        probe.descriptors[0].hits_addend = Some(0);
+        ask(&channels[1], probe).await.expect("an answer");
+    }
+    for refused in storm {
+        assert_eq!(refused.await.expect("no panic"), Err(Code::ResourceExhausted));
     }
 }
 

@@ -9,6 +9,7 @@ mod commands;
 mod faces;
 mod health;
 mod logs;
+mod memory;
 mod reload;
 mod socket;
 mod stop;
