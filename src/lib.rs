@@ -20,6 +20,7 @@ pub mod cli;
 pub mod clock;
 pub mod decide;
 pub mod limit;
+pub mod limiter;
 pub mod policy;
 pub mod proto;
 pub mod shutdown;

@@ -1,9 +1,8 @@
-//! Limits for embedding: the algorithms and stores without the service.
+//! Limits for embedding: the algorithms and stores without the service. All
+//! that it takes is re-exported here.
 //!
 //! ```
-//! use tidegate::clock::ManualClock;
-//! use tidegate::limiter::Limiter;
-//! use tidegate::units::{Span, Timestamp};
+//! use tidegate::limiter::{Limiter, ManualClock, Span, Timestamp};
 //!
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 //! // The algorithm is configuration: change it here, and no caller changes.
@@ -21,6 +20,27 @@
 //!
 //! clock.advance(refused.retry_after);
 //! assert!(logins.check("203.0.113.9", 1).await.unwrap().allowed);
+//! # });
+//! ```
+//!
+//! Several rates must all pass; what one refuses consumes nothing in the others,
+//! and the strictest answers:
+//!
+//! ```
+//! use tidegate::limiter::{Hits, Limiter, ManualClock, Span, Timestamp};
+//!
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+//! let clock = ManualClock::at(Timestamp::from_secs(1_796_004_780));
+//! let api = Limiter::from_yaml("api", "{algorithm: gcra, rates: [10/s, 12/m]}")
+//!     .unwrap()
+//!     .with_clock(clock.clone().into());
+//! assert_eq!(api.check("key", 10).await.unwrap().remaining, Hits::ZERO);
+//!
+//! clock.advance(Span::from_secs(1));
+//! let refused = api.check("key", 3).await.unwrap();
+//! assert!(!refused.allowed);
+//! // 10 of 12 are gone, and one comes back every five seconds.
+//! assert_eq!(refused.retry_after, Span::from_secs(4));
 //! # });
 //! ```
 //!
@@ -47,23 +67,49 @@
 //! assert!(guard.peek(client).await.unwrap().allowed);
 //! # });
 //! ```
+//!
+//! Limits can be made without YAML as well, and share a store:
+//!
+//! ```
+//! use std::sync::Arc;
+//! use tidegate::limiter::{Hits, Limit, Limiter, MemoryStore, Rate, Span, Store, TokenBucket};
+//!
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+//! // 100 a minute, at most 10 at once; counters take 16 MiB at most.
+//! let rate = Rate::new(Hits::new(10), Hits::new(100), Span::from_secs(60)).unwrap();
+//! let store = Arc::new(Store::Memory(MemoryStore::new(16 << 20)));
+//! let users = Limiter::new("users", Limit::TokenBucket(TokenBucket::new(rate)))
+//!     .with_store(store.clone());
+//! assert_eq!(users.check("all", 4).await.unwrap().remaining, Hits::new(6));
+//! # });
+//! ```
 
 use std::sync::Arc;
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
-use crate::clock::Clock;
-use crate::limit::{Cost, Limit, Verdict};
-use crate::policy::{LoadError, rates_from_yaml};
-use crate::store::memory::MemoryStore;
-use crate::store::{Charge, ChargeMode, Plan, Role, Store, StoreError};
-use crate::units::Hits;
+pub use crate::clock::{Clock, ManualClock};
+pub use crate::limit::calendar::{Calendar, Tz};
+pub use crate::limit::fixed_window::Align;
+pub use crate::limit::{
+    FixedWindow, Gcra, Limit, Lockout, ParameterError, Rate, SlidingCounter, SlidingLog,
+    TokenBucket, Unit, Verdict,
+};
+pub use crate::policy::LoadError;
+pub use crate::policy::address::{AddressPolicy, IpNet};
+pub use crate::store::memory::MemoryStore;
+pub use crate::store::{Store, StoreError};
+pub use crate::units::{Hits, Span, Timestamp};
+
+use crate::limit::Cost;
+use crate::policy::rates_from_yaml;
+use crate::store::{Charge, ChargeMode, Plan, Role, Tag};
 
 /// One limit, or several that must all pass, for any number of keys.
 #[derive(Clone, Debug)]
 pub struct Limiter {
     name: Arc<str>,
-    limits: SmallVec<[Limit; 2]>,
+    limits: SmallVec<[(Limit, Tag); 2]>,
     store: Arc<Store>,
     clock: Clock,
 }
@@ -72,9 +118,13 @@ impl Limiter {
     /// A limiter in memory. `name` tells its keys from those of others in the
     /// same store.
     pub fn new(name: &str, limit: Limit) -> Self {
+        Self::of(name, smallvec![(limit, Tag::of(&limit))])
+    }
+
+    fn of(name: &str, limits: SmallVec<[(Limit, Tag); 2]>) -> Self {
         Self {
             name: name.into(),
-            limits: SmallVec::from_slice(&[limit]),
+            limits,
             store: Arc::new(Store::Memory(MemoryStore::default())),
             clock: Clock::default(),
         }
@@ -85,18 +135,15 @@ impl Limiter {
     /// # Errors
     /// Every fault in `yaml`.
     pub fn from_yaml(name: &str, yaml: &str) -> Result<Self, LoadError> {
-        let mut rates = rates_from_yaml(name, yaml)?.into_iter();
-        let first = rates.next().map(|quota| quota.limit);
-        let more = rates.map(|quota| quota.limit);
-        // A rate_limit that was accepted has at least one rate.
-        let first = first.ok_or_else(|| LoadError::without_limit(name))?;
-        Ok(more.fold(Self::new(name, first), Self::and))
+        let rates = rates_from_yaml(name, yaml)?;
+        let limits = rates.iter().map(|rate| (*rate.limit(), rate.tag().clone()));
+        Ok(Self::of(name, limits.collect()))
     }
 
     /// The same with one more limit: what one refuses consumes nothing in any.
     #[must_use]
     pub fn and(mut self, limit: Limit) -> Self {
-        self.limits.push(limit);
+        self.limits.push((limit, Tag::of(&limit)));
         self
     }
 
@@ -161,10 +208,10 @@ impl Limiter {
             pinned: pinned.is_some(),
             ..Plan::default()
         };
-        for limit in &self.limits {
+        for (limit, tag) in &self.limits {
             let mut writer = plan.keys.writer(&self.name);
             writer.entry("", key);
-            let key = writer.finish(limit);
+            let key = writer.finish_as(tag);
             let limit = if self.limits.len() > 1 { limit.refusing_for_free() } else { *limit };
             plan.charges.push(Charge { limit, key, cost, role: Role::Enforced, joined: false });
         }

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::matching::{Limited, Match, Matches};
 use super::settings::Settings;
 use crate::limit::{Unit, Verdict};
-use crate::policy::{Quota, Rule};
+use crate::policy::Rule;
 use crate::store::Plan;
 use crate::units::{Hits, Span};
 
@@ -79,9 +79,10 @@ impl Status<'_> {
 }
 
 impl<'s> Applied<'s> {
-    fn new(rule: Option<&'s Rule>, quota: &Quota, reset: Span) -> Self {
+    fn new(rule: Option<&'s Rule>, terms: (u32, Unit), reset: Span) -> Self {
         let name = rule.map_or("", |rule| &*rule.name);
-        Self { name, requests_per_unit: quota.requests_per_unit, unit: quota.unit, reset }
+        let (requests_per_unit, unit) = terms;
+        Self { name, requests_per_unit, unit, reset }
     }
 }
 
@@ -95,7 +96,7 @@ impl<'s> Limited<'s> {
         let reset = if waits { verdict.retry_after } else { verdict.reset_after };
         Status {
             code: if verdict.allowed || self.shadow() { Code::Ok } else { Code::OverLimit },
-            limit: self.rates.get(rate).map(|(quota, _)| Applied::new(self.rule, quota, reset)),
+            limit: self.terms(rate).map(|terms| Applied::new(self.rule(), terms, reset)),
             remaining: verdict.remaining,
         }
     }
@@ -113,11 +114,12 @@ pub fn combine<'s>(
         Match::None => Status::NONE,
         Match::Unlimited(_) => Status::UNLIMITED,
         Match::Exempt(rule, quota) => {
-            let limit = Some(Applied::new(Some(rule), quota, Span::ZERO));
-            Status { code: Code::Ok, limit, remaining: quota.limit.ceiling() }
+            let terms = (quota.requests_per_unit(), quota.unit());
+            let limit = Some(Applied::new(Some(rule), terms, Span::ZERO));
+            Status { code: Code::Ok, limit, remaining: quota.limit().ceiling() }
         }
         Match::Limited(limited) => {
-            let (own, others) = rest.split_at(limited.rates.len().min(rest.len()));
+            let (own, others) = rest.split_at(limited.keys.len().min(rest.len()));
             rest = others;
             limited.status(own)
         }

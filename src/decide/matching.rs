@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::request::{Descriptor, Request};
+use super::request::{Descriptor, Override, Request};
 use super::settings::Settings;
+use crate::limit::{Limit, Unit};
 use crate::policy::{Domain, Grant, Quota, Rule};
-use crate::store::{Charge, ChargeMode, KeyBuf, KeyRef, KeyWriter, Plan, Role};
+use crate::store::{Charge, ChargeMode, KeyBuf, KeyRef, KeyWriter, Plan, Role, Tag};
 
 /// What applies to one descriptor.
 #[derive(Clone, Debug)]
@@ -25,24 +26,61 @@ pub enum Match<'s> {
 /// A limit that applies.
 #[derive(Clone, Debug)]
 pub struct Limited<'s> {
-    /// The rule it comes from; none for an override.
-    pub rule: Option<&'s Rule>,
-    /// Its rates, the terms in which they are reported, and their counters.
-    pub rates: SmallVec<[(Quota, KeyRef); 1]>,
+    /// Where it comes from.
+    pub source: Source<'s>,
+    /// Its counters, one per rate.
+    pub keys: Keys,
 }
+
+/// Where a limit comes from.
+#[derive(Clone, Copy, Debug)]
+pub enum Source<'s> {
+    /// A rule, with its rates.
+    Rule(&'s Rule, &'s [Quota]),
+    /// The request.
+    Override(Override),
+}
+
+/// Counters of one descriptor.
+type Keys = SmallVec<[KeyRef; 2]>;
 
 /// What applies to each descriptor, in order.
 pub type Matches<'s> = SmallVec<[Match<'s>; 4]>;
 
-impl Limited<'_> {
+impl<'s> Limited<'s> {
+    /// The rule that the limit comes from; none for an override.
+    pub const fn rule(&self) -> Option<&'s Rule> {
+        match self.source {
+            Source::Rule(rule, _) => Some(rule),
+            Source::Override(_) => None,
+        }
+    }
+
+    /// One of its rates: as many requests in each such unit.
+    pub fn terms(&self, rate: usize) -> Option<(u32, Unit)> {
+        match self.source {
+            Source::Rule(_, quotas) => {
+                quotas.get(rate).map(|quota| (quota.requests_per_unit(), quota.unit()))
+            }
+            Source::Override(wanted) => Some((wanted.requests_per_unit, wanted.unit)),
+        }
+    }
+
+    fn limit(&self, rate: usize) -> Option<Limit> {
+        match self.source {
+            Source::Rule(_, quotas) => quotas.get(rate).map(|quota| *quota.limit()),
+            Source::Override(wanted) => Some(wanted.limit()),
+        }
+    }
+
     /// Whether the rule is in shadow mode.
     pub fn shadow(&self) -> bool {
-        self.rule.is_some_and(|rule| rule.shadow_mode)
+        self.rule().is_some_and(|rule| rule.shadow_mode)
     }
 
     /// Whether the limit only refuses together with all other quotas.
     pub fn quota_mode(&self, settings: &Settings) -> bool {
-        settings.quota_mode || self.rule.is_some_and(|rule| rule.quota_mode)
+        settings.quota_mode || self.rule().is_some_and(|rule| rule.quota_mode)
     }
 }
 
@@ -94,10 +132,11 @@ fn charge(
 ) {
     let cost = request.cost(descriptor);
     // What is refused together with something else must cost nothing.
-    let free = plan.mode == ChargeMode::AllOrNothing || limited.rates.len() > 1;
-    for (index, (quota, key)) in limited.rates.iter().enumerate() {
-        let limit = if free { quota.limit.refusing_for_free() } else { quota.limit };
-        plan.charges.push(Charge { limit, key: *key, cost, role, joined: index > 0 });
+    let free = plan.mode == ChargeMode::AllOrNothing || limited.keys.len() > 1;
+    for (rate, &key) in limited.keys.iter().enumerate() {
+        let Some(limit) = limited.limit(rate) else { continue };
+        let limit = if free { limit.refusing_for_free() } else { limit };
+        plan.charges.push(Charge { limit, key, cost, role, joined: rate > 0 });
     }
 }
 
@@ -108,9 +147,8 @@ fn find<'s>(domain: &'s Domain, descriptor: &Descriptor<'_>, keys: &mut KeyBuf) 
         for (name, value) in &descriptor.entries {
             key.entry(name, value);
         }
-        let quota = wanted.quota();
-        let key = key.finish(&quota.limit);
-        return Match::Limited(Limited { rule: None, rates: smallvec![(quota, key)] });
+        let keys = smallvec![key.finish_as(&Tag::of(&wanted.limit()))];
+        return Match::Limited(Limited { source: Source::Override(wanted), keys });
     }
     let Some(found) = domain.find(descriptor.entries.iter().copied(), &mut key) else {
         key.discard();
@@ -121,8 +159,8 @@ fn find<'s>(domain: &'s Domain, descriptor: &Descriptor<'_>, keys: &mut KeyBuf) 
             [] => Match::None,
             [quota, ..] if found.exempt => Match::Exempt(found.rule, quota),
             quotas => {
-                let rates = rates(quotas, key);
-                Match::Limited(Limited { rule: Some(found.rule), rates })
+                let source = Source::Rule(found.rule, quotas);
+                Match::Limited(Limited { source, keys: keys_of(quotas, key) })
             }
         },
         Grant::Unlimited => Match::Unlimited(found.rule),
@@ -130,12 +168,11 @@ fn find<'s>(domain: &'s Domain, descriptor: &Descriptor<'_>, keys: &mut KeyBuf) 
 }
 
 /// The counters of a rule's rates: the same entries, each with its own window.
-fn rates(quotas: &[Quota], mut key: KeyWriter<'_>) -> SmallVec<[(Quota, KeyRef); 1]> {
-    let Some((last, others)) = quotas.split_last() else { return SmallVec::new() };
-    let mut rates: SmallVec<[(Quota, KeyRef); 1]> =
-        others.iter().map(|quota| (*quota, key.branch(&quota.limit))).collect();
-    rates.push((*last, key.finish(&last.limit)));
-    rates
+fn keys_of(quotas: &[Quota], mut key: KeyWriter<'_>) -> Keys {
+    let Some((last, others)) = quotas.split_last() else { return Keys::new() };
+    let mut keys: Keys = others.iter().map(|quota| key.branch(quota.tag())).collect();
+    keys.push(key.finish_as(last.tag()));
+    keys
 }
 
 /// Forgets every match whose rule is named by the `replaces` of a matched rule,
@@ -159,7 +196,7 @@ impl<'s> Match<'s> {
         match self {
             Self::None => None,
             Self::Unlimited(rule) | Self::Exempt(rule, _) => Some(rule),
-            Self::Limited(limited) => limited.rule,
+            Self::Limited(limited) => limited.rule(),
         }
     }
 }

@@ -146,7 +146,7 @@ impl Decider {
         let mut next = 0;
         for found in matches {
             let Match::Limited(limited) = found else { continue };
-            let own = next..next + limited.rates.len();
+            let own = next..next + limited.keys.len();
             next = own.end;
             let (Some(charges), Some(verdicts)) =
                 (plan.charges.get(own.clone()), verdicts.get(own))
@@ -158,7 +158,7 @@ impl Decider {
             let Some(charge) = charges.get(rate) else { continue };
             let limit = charge.limit.ceiling();
             let near = near_limit(limit, self.settings.near_limit_ratio);
-            let stats = limited.rule.map_or(&domain.override_stats, |rule| &rule.stats);
+            let stats = limited.rule().map_or(&domain.override_stats, |rule| &rule.stats);
             stats.record(limit, near, charge.cost, &verdict, limited.shadow());
         }
     }

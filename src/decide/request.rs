@@ -2,8 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::limit::{Cost, Unit};
-use crate::policy::Quota;
+use crate::limit::{Cost, FixedWindow, Limit, Unit};
 use crate::units::Hits;
 
 /// One question. Not empty, and within the bounds of the service.
@@ -42,8 +41,8 @@ pub struct Override {
 
 impl Override {
     /// The limit it asks for: a fixed window, as configured ones are by default.
-    pub fn quota(self) -> Quota {
-        Quota::per_unit(self.requests_per_unit, self.unit)
+    pub fn limit(self) -> Limit {
+        Limit::FixedWindow(FixedWindow::of_unit(Hits::from(self.requests_per_unit), self.unit))
     }
 }
 

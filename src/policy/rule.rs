@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::limit::Unit;
-use crate::limit::{FixedWindow, Limit};
+use crate::limit::{Limit, Unit};
+use crate::store::Tag;
 use crate::telemetry::metrics::RuleStats;
-use crate::units::Hits;
 
 /// A rule in force.
 #[derive(Debug)]
@@ -33,6 +32,14 @@ pub struct Rule {
     pub stats: RuleStats,
 }
 
+impl Rule {
+    /// Whether this machine is not limited where nobody says: lockouts are for
+    /// clients that might guess, and who is on the machine need not.
+    pub fn exempts_loopback(&self) -> bool {
+        self.grant.has_lockout()
+    }
+}
+
 /// What a rule grants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Grant {
@@ -42,22 +49,47 @@ pub enum Grant {
     Limited(Box<[Quota]>),
 }
 
+impl Grant {
+    /// Whether one of its limits is a lockout.
+    pub fn has_lockout(&self) -> bool {
+        let Self::Limited(quotas) = self else { return false };
+        quotas.iter().any(|quota| matches!(quota.limit(), Limit::Lockout(_)))
+    }
+}
+
 /// A limit together with the terms in which answers report it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quota {
-    /// The limit that is applied.
-    pub limit: Limit,
-    /// The amount that answers report: that of one window, however long.
-    pub requests_per_unit: u32,
-    /// The unit that answers report; for windows that are no unit, see
-    /// [`Unit::reporting`].
-    pub unit: Unit,
+    limit: Limit,
+    tag: Tag,
+    requests_per_unit: u32,
+    unit: Unit,
 }
 
 impl Quota {
-    /// `requests_per_unit` in each epoch-aligned window of one `unit`.
-    pub fn per_unit(requests_per_unit: u32, unit: Unit) -> Self {
-        let window = FixedWindow::of_unit(Hits::from(requests_per_unit), unit);
-        Self { limit: Limit::FixedWindow(window), requests_per_unit, unit }
+    /// `limit`, reported as `requests_per_unit` in each `unit`. For windows that
+    /// are no unit, see [`Unit::reporting`].
+    pub fn new(limit: Limit, requests_per_unit: u32, unit: Unit) -> Self {
+        Self { limit, tag: Tag::of(&limit), requests_per_unit, unit }
+    }
+
+    /// The limit that is applied.
+    pub const fn limit(&self) -> &Limit {
+        &self.limit
+    }
+
+    /// What the keys of its counters say of it.
+    pub const fn tag(&self) -> &Tag {
+        &self.tag
+    }
+
+    /// The amount that answers report: that of one window, however long.
+    pub const fn requests_per_unit(&self) -> u32 {
+        self.requests_per_unit
+    }
+
+    /// The unit that answers report.
+    pub const fn unit(&self) -> Unit {
+        self.unit
     }
 }

@@ -6,11 +6,12 @@
 //! tag of Redis Cluster or break a line. A key longer than [`MAX_KEY`] bytes is
 //! replaced by its BLAKE3 hash.
 
-use std::fmt::Write as _;
+use std::borrow::Cow;
 
 use smallvec::SmallVec;
 
-use crate::limit::Limit;
+use crate::limit::fixed_window::Align;
+use crate::limit::{Limit, Unit};
 
 /// Longest key that is kept as it is, in bytes.
 pub const MAX_KEY: usize = 192;
@@ -28,11 +29,44 @@ pub struct KeyRef {
     end: u32,
 }
 
+/// What a key says of its limit, as text: made once for each rule, so that a
+/// decision only copies it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Tag(Cow<'static, str>);
+
 /// A key under construction; dropped unless finished.
 #[derive(Debug)]
 pub struct KeyWriter<'a> {
     buf: &'a mut KeyBuf,
     start: usize,
+}
+
+impl Tag {
+    /// The tag of `limit`: its `Display`. Limits that come with requests, one
+    /// epoch-aligned window of one unit each, need not be written out.
+    pub fn of(limit: &Limit) -> Self {
+        Self(Self::of_unit(limit).map_or_else(|| limit.to_string().into(), Cow::Borrowed))
+    }
+
+    fn of_unit(limit: &Limit) -> Option<&'static str> {
+        let Limit::FixedWindow(limit) = limit else { return None };
+        let unit = Unit::ALL.into_iter().find(|unit| unit.span() == limit.window())?;
+        let tag = match unit {
+            Unit::Second => "fw1s",
+            Unit::Minute => "fw60s",
+            Unit::Hour => "fw3600s",
+            Unit::Day => "fw86400s",
+            Unit::Week => "fw604800s",
+            Unit::Month => "fw2592000s",
+            Unit::Year => "fw31536000s",
+        };
+        (limit.align() == Align::Epoch).then_some(tag)
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
 }
 
 impl KeyBuf {
@@ -60,10 +94,10 @@ impl KeyWriter<'_> {
     }
 
     /// A key of what was written so far and this limit; further ones may follow.
-    pub fn branch(&mut self, limit: &Limit) -> KeyRef {
+    pub fn branch(&mut self, tag: &Tag) -> KeyRef {
         let (start, length) = (self.start, self.buf.bytes.len());
         let written = SmallVec::<[u8; 256]>::from_slice(&self.buf.bytes[start..length]);
-        let key = KeyWriter { buf: self.buf, start }.finish(limit);
+        let key = KeyWriter { buf: self.buf, start }.finish_as(tag);
         self.start = self.buf.bytes.len();
         self.buf.bytes.extend_from_slice(&written);
         key
@@ -71,10 +105,14 @@ impl KeyWriter<'_> {
 
     /// Ends the key with the limit that it counts for.
     pub fn finish(self, limit: &Limit) -> KeyRef {
+        self.finish_as(&Tag::of(limit))
+    }
+
+    /// Ends the key with the tag of the limit that it counts for.
+    pub fn finish_as(self, tag: &Tag) -> KeyRef {
         let Self { buf, start } = self;
         buf.bytes.push(b'|');
-        // Writing to a byte buffer cannot fail.
-        let _ = write!(Bytes(&mut buf.bytes), "{limit}");
+        buf.bytes.extend_from_slice(tag.as_str().as_bytes());
         if buf.bytes.len() - start > MAX_KEY {
             let hash = blake3::hash(&buf.bytes[start..]).to_hex();
             buf.bytes.truncate(start);
@@ -116,15 +154,6 @@ fn offset(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }
 
-struct Bytes<'a>(&'a mut SmallVec<[u8; 256]>);
-
-impl std::fmt::Write for Bytes<'_> {
-    fn write_str(&mut self, text: &str) -> std::fmt::Result {
-        self.0.extend_from_slice(text.as_bytes());
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -157,9 +186,21 @@ mod tests {
         let mut buf = KeyBuf::default();
         let mut writer = buf.writer("d");
         writer.entry("k", "v");
-        let one = writer.branch(&Limit::FixedWindow(limit(1)));
+        let one = writer.branch(&Tag::of(&Limit::FixedWindow(limit(1))));
         let two = writer.finish(&Limit::FixedWindow(limit(60)));
         assert_eq!((buf.get(one), buf.get(two)), (&b"d|k=v|fw1s"[..], &b"d|k=v|fw60s"[..]));
+    }
+
+    #[test]
+    fn a_tag_is_what_the_limit_displays() {
+        let hits = Hits::new(1);
+        let windows = Unit::ALL.map(|unit| FixedWindow::of_unit(hits, unit));
+        let others = windows.map(|window| window.with_align(Align::FirstHit));
+        let odd = FixedWindow::new(hits, Span::from_millis(1_500)).unwrap();
+        for window in windows.into_iter().chain(others).chain([odd]) {
+            let limit = Limit::FixedWindow(window);
+            assert_eq!(Tag::of(&limit).as_str(), limit.to_string());
+        }
     }
 
     #[test]

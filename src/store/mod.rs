@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use crate::limit::{Cost, Limit, Verdict};
 use crate::units::{Hits, Span, Timestamp};
 
-pub use key::{KeyBuf, KeyRef, KeyWriter};
+pub use key::{KeyBuf, KeyRef, KeyWriter, Tag};
 
 /// One verdict per charge of a [`Plan`], in its order.
 pub type Verdicts = SmallVec<[Verdict; 4]>;
