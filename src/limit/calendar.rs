@@ -9,7 +9,7 @@ use chrono::{
     DateTime, Datelike as _, Days, MappedLocalTime, Months, NaiveDate, NaiveTime, Offset,
 };
 use chrono::{TimeDelta, TimeZone as _};
-use chrono_tz::Tz;
+pub use chrono_tz::Tz;
 
 use super::Unit;
 use crate::units::Timestamp;

@@ -6,13 +6,26 @@
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv6Addr};
 
-use ipnet::{IpNet, Ipv6Net};
+pub use ipnet::IpNet;
+use ipnet::Ipv6Net;
 
 /// How a descriptor's value is read as an address.
+///
+/// ```
+/// use tidegate::policy::address::AddressPolicy;
+///
+/// let exempt = vec!["10.0.0.0/8".parse().unwrap()];
+/// let policy = AddressPolicy::new(64, Some(true), exempt).unwrap();
+///
+/// assert_eq!(policy.read("::ffff:203.0.113.9").unwrap().counted(), "203.0.113.9");
+/// assert_eq!(policy.read("2001:db8:1:2::a").unwrap().counted(), "2001:db8:1:2::/64");
+/// assert!(policy.read("10.1.2.3").unwrap().exempt);
+/// assert!(policy.read("::1").unwrap().exempt);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddressPolicy {
     ipv6_prefix: u8,
-    exempt_loopback: bool,
+    exempt_loopback: Option<bool>,
     exempt: Box<[IpNet]>,
 }
 
@@ -21,9 +34,10 @@ pub const DEFAULT_IPV6_PREFIX: u8 = 64;
 
 impl AddressPolicy {
     /// IPv6 addresses counted by networks of `ipv6_prefix` bits (at most 128);
-    /// `exempt` networks and, if asked, loopback are never limited. `None` if
-    /// the prefix is longer than an address.
-    pub fn new(ipv6_prefix: u8, exempt_loopback: bool, exempt: Vec<IpNet>) -> Option<Self> {
+    /// `exempt` networks and, if asked, loopback are never limited. Where it is
+    /// not said whether loopback is, the rule decides: see [`Client::loopback`].
+    /// `None` if the prefix is longer than an address.
+    pub fn new(ipv6_prefix: u8, exempt_loopback: Option<bool>, exempt: Vec<IpNet>) -> Option<Self> {
         (ipv6_prefix <= 128).then(|| Self {
             ipv6_prefix,
             exempt_loopback,
@@ -34,7 +48,8 @@ impl AddressPolicy {
     /// The client that `value` names, if it is an address.
     pub fn read(&self, value: &str) -> Option<Client> {
         let address = value.parse::<IpAddr>().ok()?.to_canonical();
-        let exempt = (self.exempt_loopback && address.is_loopback())
+        let loopback = address.is_loopback();
+        let exempt = (loopback && self.exempt_loopback == Some(true))
             || self.exempt.iter().any(|net| net.contains(&address));
         let mut counted = AddressText::default();
         // An address fits: writing cannot fail.
@@ -42,7 +57,8 @@ impl AddressPolicy {
             IpAddr::V4(address) => write!(counted, "{address}"),
             IpAddr::V6(address) => self.write_network(&mut counted, address),
         };
-        Some(Client { counted, exempt })
+        let loopback = loopback && self.exempt_loopback.is_none();
+        Some(Client { counted, exempt, loopback })
     }
 
     fn write_network(&self, counted: &mut AddressText, address: Ipv6Addr) -> std::fmt::Result {
@@ -59,6 +75,8 @@ pub struct Client {
     counted: AddressText,
     /// Whether it is never limited.
     pub exempt: bool,
+    /// Whether it is this machine, and nobody said whether that is limited.
+    pub loopback: bool,
 }
 
 impl Client {
@@ -105,7 +123,7 @@ mod tests {
     use super::*;
 
     fn policy() -> AddressPolicy {
-        AddressPolicy::new(64, true, vec!["10.0.0.0/8".parse().unwrap()]).unwrap()
+        AddressPolicy::new(64, Some(true), vec!["10.0.0.0/8".parse().unwrap()]).unwrap()
     }
 
     fn counted(value: &str) -> Option<String> {
@@ -139,18 +157,23 @@ mod tests {
         assert!(exempt("127.0.0.1") && exempt("::1") && exempt("::ffff:127.8.8.8"));
         assert!(exempt("10.1.2.3") && exempt("::ffff:10.1.2.3"));
         assert!(!exempt("11.1.2.3") && !exempt("2001:db8::1"));
-        let strict = AddressPolicy::new(64, false, vec![]).unwrap();
-        assert!(!strict.read("127.0.0.1").unwrap().exempt);
+        let strict = AddressPolicy::new(64, Some(false), vec![]).unwrap();
+        let loopback = strict.read("127.0.0.1").unwrap();
+        assert!(!loopback.exempt && !loopback.loopback);
+        let unsaid = AddressPolicy::new(64, None, vec![]).unwrap();
+        let loopback = unsaid.read("::1").unwrap();
+        assert!(!loopback.exempt && loopback.loopback, "the rule decides");
+        assert!(!unsaid.read("10.1.2.3").unwrap().loopback);
     }
 
     #[test]
     fn the_longest_text_fits() {
         let longest = "2001:db8:1234:5678:9abc:def0:1234:5679";
-        let policy = AddressPolicy::new(127, false, vec![]).unwrap();
+        let policy = AddressPolicy::new(127, None, vec![]).unwrap();
         let network = policy.read(longest).unwrap();
         assert_eq!(network.counted(), "2001:db8:1234:5678:9abc:def0:1234:5678/127");
-        let whole = AddressPolicy::new(128, false, vec![]).unwrap();
+        let whole = AddressPolicy::new(128, None, vec![]).unwrap();
         assert_eq!(whole.read(longest).unwrap().counted(), longest);
-        assert_eq!(AddressPolicy::new(129, false, vec![]), None);
+        assert_eq!(AddressPolicy::new(129, None, vec![]), None);
     }
 }

@@ -125,7 +125,9 @@ impl Faults {
         if self.listed.is_empty() {
             return Ok(value);
         }
-        self.listed.sort_by(|a, b| (&a.file, a.position).cmp(&(&b.file, b.position)));
+        let order =
+            |fault: &Fault| (Arc::clone(&fault.file), fault.position, fault.message.clone());
+        self.listed.sort_by_cached_key(order);
         self.listed.dedup();
         Err(LoadError { faults: self.listed, unlisted: self.unlisted })
     }

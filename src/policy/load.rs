@@ -6,10 +6,12 @@ use std::sync::Arc;
 use super::draft::enact;
 use super::fault::{Fault, Faults, LoadError, Place, Position};
 pub use super::lower::LoadOptions;
-use super::lower::lower;
+use super::lower::{lower, lower_rates};
 use super::raw::RawDomain;
+use super::rule::Quota;
 use super::source::{self, Source};
 use super::tree::Policies;
+use super::yaml::{Parsed, Problem};
 use super::{read, yaml};
 use crate::telemetry::metrics::Metrics;
 
@@ -39,6 +41,37 @@ pub fn load_texts(
     load_sources(sources.collect(), options, metrics, Faults::default())
 }
 
+/// Reads the limits of a `rate_limit` that stands alone, several `rates`
+/// included: at least one. Messages call the text `name`.
+///
+/// ```
+/// use tidegate::policy::rates_from_yaml;
+///
+/// let rates = rates_from_yaml("search", "{rates: [10/s, 100/m, 5000/d]}").unwrap();
+/// assert_eq!(rates.len(), 3);
+///
+/// let error = rates_from_yaml("search", "{rate: 10/s, burst: 20}").unwrap_err();
+/// assert!(error.to_string().starts_with("search:1:21: burst does not belong to fixed_window"));
+/// ```
+///
+/// # Errors
+/// Every fault of the text; what has a meaning only in a rule, such as `name`
+/// or `unlimited`, is one.
+pub fn rates_from_yaml(name: &str, yaml: &str) -> Result<Vec<Quota>, LoadError> {
+    let mut faults = Faults::default();
+    let source = Source { name: name.into(), bytes: yaml.as_bytes().to_vec() };
+    let Parsed { documents, problems } = yaml::parse(&source.bytes);
+    let mut quotas = Vec::new();
+    // A text that is no YAML has a fault already.
+    if problems.is_empty()
+        && let Some(raw) = read::rate_limit(&source.name, &documents, &mut faults)
+    {
+        quotas = lower_rates(&source.name, &raw, &mut faults);
+    }
+    report(&source, problems, &mut faults);
+    faults.unless_any(quotas)
+}
+
 /// Sources are taken in the order of their names, so that nothing depends on
 /// the order in which a file system lists them.
 fn load_sources(
@@ -54,9 +87,17 @@ fn load_sources(
 }
 
 fn documents(source: &Source, faults: &mut Faults) -> Vec<RawDomain> {
-    let parsed = yaml::parse(&source.bytes);
-    let nothing = parsed.documents.is_empty() && parsed.problems.is_empty();
-    for problem in parsed.problems {
+    let Parsed { documents, problems } = yaml::parse(&source.bytes);
+    if documents.is_empty() && problems.is_empty() {
+        // A file is one document at least, if one without a domain.
+        return vec![RawDomain::new(Arc::clone(&source.name), Position::START)];
+    }
+    report(source, problems, faults);
+    documents.iter().map(|root| read::document(&source.name, root, faults)).collect()
+}
+
+fn report(source: &Source, problems: Vec<Problem>, faults: &mut Faults) {
+    for problem in problems {
         let place = Place { file: Arc::clone(&source.name), at: problem.at };
         let fault = Fault::new(place, problem.message);
         faults.push(match problem.hint {
@@ -64,9 +105,4 @@ fn documents(source: &Source, faults: &mut Faults) -> Vec<RawDomain> {
             None => fault,
         });
     }
-    if nothing {
-        // A file is one document at least, if one without a domain.
-        return vec![RawDomain::new(Arc::clone(&source.name), Position::START)];
-    }
-    parsed.documents.iter().map(|root| read::document(&source.name, root, faults)).collect()
 }

@@ -4,10 +4,16 @@
 //! lowering goes on after a fault; what it makes of the rest is thrown away,
 //! but its faults are reported.
 
+mod address;
+mod algorithm;
+mod amount;
 mod domains;
 mod limit;
+mod rates;
+mod span;
 #[cfg(test)]
 mod tests;
+mod window;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,9 +22,19 @@ use super::draft::{NodeDraft, RuleDraft};
 use super::fault::{Fault, Faults, Place, Position, quoted};
 use super::pattern::Pattern;
 use super::raw::{Field, RawDescriptor, RawRateLimit, RawReplace, label};
+use super::rule::Quota;
 use crate::store::ChargeMode;
 
 pub use domains::lower;
+
+/// The limits of a `rate_limit` that stands alone, of the text `source`. Empty
+/// after a fault.
+pub fn lower_rates(source: &Arc<str>, raw: &RawRateLimit, faults: &mut Faults) -> Vec<Quota> {
+    let (charge, domain, trail) = (ChargeMode::default(), "", Vec::new());
+    let mut lowering = Lowering { source, charge, domain, trail, faults };
+    lowering.check_alone(raw);
+    lowering.quotas(raw).unwrap_or_default()
+}
 
 /// How to read policies.
 #[derive(Clone, Copy, Debug, Default)]
@@ -49,6 +65,8 @@ struct Step {
     /// As envoyproxy/ratelimit writes it, in messages and metrics: `key_value`.
     composite: String,
     value_to_metric: bool,
+    /// Where it is said whether the values are addresses.
+    address: Option<Position>,
 }
 
 impl Lowering<'_> {
@@ -61,6 +79,11 @@ impl Lowering<'_> {
                 label: if named { label(key, value) } else { format!("descriptor {}", index + 1) },
                 composite: composite(key, value),
                 value_to_metric: raw.value_to_metric.is_set(),
+                address: match &raw.address {
+                    Field::Absent => None,
+                    Field::Given(located) => Some(located.at),
+                    Field::Faulty => Some(raw.at),
+                },
             });
             self.check_names(&raw);
             if named {
@@ -74,12 +97,13 @@ impl Lowering<'_> {
 
     fn node(&mut self, raw: RawDescriptor) -> NodeDraft {
         let rule = raw.rate_limit.as_ref().and_then(|limit| self.rule(&raw, limit));
+        let address = self.address(&raw, rule.as_ref());
         let children = self.level(raw.descriptors, &mut Seen::new());
         NodeDraft {
             key: raw.key.text().to_owned(),
             value: raw.value.text().to_owned(),
             share_threshold: raw.share_threshold.is_set(),
-            address: None,
+            address,
             rule,
             children,
         }
@@ -142,6 +166,19 @@ impl Lowering<'_> {
             metadata: raw.metadata.clone().map(Arc::new),
             labels: self.labels(),
         })
+    }
+
+    /// Reports what has a meaning only in a rule.
+    fn check_alone(&mut self, raw: &RawRateLimit) {
+        let unlimited = raw.unlimited.given().map(|field| ("unlimited", field.at));
+        let name = raw.name.given().map(|field| ("name", field.at));
+        let replaces = raw.replaces.first().map(|replace| ("replaces", replace.at));
+        let found = unlimited.into_iter().chain(name).chain(replaces);
+        for (name, at) in found.chain(raw.addresses.present()) {
+            let message =
+                format!("{name} has a meaning only in a rule, and this limit stands alone");
+            self.faults.push(self.fault(at, message).hint(format!("remove {name}")));
+        }
     }
 
     fn check_replaces(&mut self, limit: &RawRateLimit) {

@@ -13,6 +13,7 @@ mod draft;
 pub mod fault;
 pub mod load;
 mod lower;
+mod nearest;
 pub mod pattern;
 mod raw;
 mod read;
@@ -22,7 +23,7 @@ pub mod tree;
 mod yaml;
 
 pub use fault::{Fault, LoadError, Position};
-pub use load::{LoadOptions, load, load_texts};
+pub use load::{LoadOptions, load, load_texts, rates_from_yaml};
 pub use rule::{Grant, Quota, Rule};
 pub use source::Signature;
 pub use tree::{Domain, Level, Node, Policies};

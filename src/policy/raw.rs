@@ -3,7 +3,11 @@
 //! Every source (files today) fills these structs; `lower` turns them into
 //! rules and knows nothing of where they came from.
 
+mod limit;
+
 use std::sync::Arc;
+
+pub use limit::{RawAddresses, RawLimit, RawRateLimit, RawReplace};
 
 use super::fault::{Place, Position};
 
@@ -30,6 +34,16 @@ pub enum Field<T> {
 }
 
 impl<T> Field<T> {
+    /// Whether it says nothing.
+    pub const fn is_absent(&self) -> bool {
+        matches!(self, Self::Absent)
+    }
+
+    /// Whether what it says could not be read.
+    pub const fn is_faulty(&self) -> bool {
+        matches!(self, Self::Faulty)
+    }
+
     /// What it says, if it says anything that could be read.
     pub fn given(&self) -> Option<&Located<T>> {
         match self {
@@ -104,6 +118,8 @@ pub struct RawDescriptor {
     pub rate_limit: Option<RawRateLimit>,
     /// What may follow.
     pub descriptors: Vec<RawDescriptor>,
+    /// Values are client addresses, read like this; `None`: they are not.
+    pub address: Field<Option<RawAddresses>>,
     /// Count, but never refuse.
     pub shadow_mode: Field<bool>,
     /// Refuse only together with all other quota rules.
@@ -116,59 +132,4 @@ pub struct RawDescriptor {
     pub share_threshold: Field<bool>,
     /// Free content for answers.
     pub metadata: Option<prost_types::Struct>,
-}
-
-/// What a rule grants.
-#[derive(Clone, Debug, Default)]
-pub struct RawRateLimit {
-    /// Where it begins.
-    pub at: Position,
-    /// How many.
-    pub requests_per_unit: Field<u32>,
-    /// In which unit of time.
-    pub unit: Field<String>,
-    /// How many units make a window.
-    pub unit_multiplier: Field<u32>,
-    /// The window, instead of a unit: `90s`.
-    pub window: Field<String>,
-    /// Everything, uncounted.
-    pub unlimited: Field<bool>,
-    /// The rule's name.
-    pub name: Field<String>,
-    /// Names of the rules that it displaces.
-    pub replaces: Vec<RawReplace>,
-    /// The algorithm that decides.
-    pub algorithm: Field<String>,
-    /// Where windows start: `epoch` or `first_hit`.
-    pub align: Field<String>,
-    /// Whether refused hits are counted.
-    pub count_refused: Field<bool>,
-}
-
-impl RawRateLimit {
-    /// The fields that say how to limit and are there, `unit` and
-    /// `requests_per_unit` aside, which every limit may have.
-    pub fn parameters(&self) -> impl Iterator<Item = (&'static str, Position)> {
-        fn at<T>(field: &Field<T>) -> Option<Position> {
-            field.given().map(|located| located.at)
-        }
-        [
-            ("algorithm", at(&self.algorithm)),
-            ("unit_multiplier", at(&self.unit_multiplier)),
-            ("window", at(&self.window)),
-            ("align", at(&self.align)),
-            ("count_refused", at(&self.count_refused)),
-        ]
-        .into_iter()
-        .filter_map(|(name, at)| Some((name, at?)))
-    }
-}
-
-/// One entry of `replaces`.
-#[derive(Clone, Debug)]
-pub struct RawReplace {
-    /// Where it begins.
-    pub at: Position,
-    /// The name of the rules to displace.
-    pub name: Field<String>,
 }

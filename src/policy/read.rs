@@ -6,6 +6,7 @@
 
 mod field;
 mod keys;
+mod limit;
 mod metadata;
 mod scalar;
 #[cfg(test)]
@@ -15,12 +16,32 @@ use std::sync::Arc;
 
 use self::keys::Section;
 use super::fault::{Fault, Faults, Place, Position, quoted};
-use super::raw::{Field, RawDescriptor, RawDomain, RawRateLimit, RawReplace, label};
+use super::raw::{Field, RawDescriptor, RawDomain, RawRateLimit, label};
 use super::yaml::{Entry, Kind, Node};
 
 /// Reads one document of the file `source`.
 pub fn document(source: &Arc<str>, root: &Node, faults: &mut Faults) -> RawDomain {
     Reader { source, path: Vec::new(), faults }.document(root)
+}
+
+/// Reads the body of a `rate_limit` that stands alone: the only document of the
+/// text `source`.
+pub fn rate_limit(
+    source: &Arc<str>,
+    documents: &[Node],
+    faults: &mut Faults,
+) -> Option<RawRateLimit> {
+    let mut reader = Reader { source, path: Vec::new(), faults };
+    if let Some(second) = documents.get(1) {
+        let fault = reader.fault(second.at, "there can be only one limit".to_owned());
+        reader.report(fault.hint("several that must all pass are rates: [10/s, 100/m]"));
+    }
+    let Some(root) = documents.first().filter(|root| !is_nothing(root)) else {
+        let fault = reader.fault(Position::START, "there is no limit".to_owned());
+        reader.report(fault.hint("write one, such as {rate: 10/s}"));
+        return None;
+    };
+    reader.rate_limit(root)
 }
 
 /// A reader of one document, and where in it the reader is.
@@ -83,6 +104,7 @@ impl Reader<'_> {
                 "value" => raw.value = self.text(name, node),
                 "rate_limit" => raw.rate_limit = self.rate_limit(node),
                 "descriptors" => raw.descriptors = self.descriptors(node),
+                "address" => raw.address = self.address(node),
                 "shadow_mode" => raw.shadow_mode = self.flag(name, node),
                 "quota_mode" => raw.quota_mode = self.flag(name, node),
                 "detailed_metric" => raw.detailed_metric = self.flag(name, node),
@@ -91,46 +113,6 @@ impl Reader<'_> {
                 "metadata" => raw.metadata = self.metadata(node),
                 _ => self.unknown(Section::Descriptor, name, at),
             }
-        }
-        raw
-    }
-
-    fn rate_limit(&mut self, node: &Node) -> Option<RawRateLimit> {
-        if is_nothing(node) {
-            return None;
-        }
-        let entries = self.map("rate_limit", node)?;
-        let mut raw = RawRateLimit { at: node.at, ..RawRateLimit::default() };
-        for Given { name, at, node } in self.fields(Section::RateLimit, &entries) {
-            match name {
-                "unit" => raw.unit = self.text(name, node),
-                "requests_per_unit" => raw.requests_per_unit = self.whole(name, node, 0..=u32::MAX),
-                "unlimited" => raw.unlimited = self.flag(name, node),
-                "name" => raw.name = self.text(name, node),
-                "replaces" => raw.replaces = self.replaces(node),
-                "algorithm" => raw.algorithm = self.text(name, node),
-                "unit_multiplier" => raw.unit_multiplier = self.whole(name, node, 1..=u32::MAX),
-                "window" => raw.window = self.text(name, node),
-                "align" => raw.align = self.text(name, node),
-                "count_refused" => raw.count_refused = self.flag(name, node),
-                _ => self.unknown(Section::RateLimit, name, at),
-            }
-        }
-        Some(raw)
-    }
-
-    fn replaces(&mut self, node: &Node) -> Vec<RawReplace> {
-        let mut raw = Vec::new();
-        for item in self.list("replaces", node).iter() {
-            let Some(entries) = self.item(item, "- name: NAME") else { continue };
-            let mut replace = RawReplace { at: item.at, name: Field::Absent };
-            for Given { name, at, node } in self.fields(Section::Replace, &entries) {
-                match name {
-                    "name" => replace.name = self.text(name, node),
-                    _ => self.unknown(Section::Replace, name, at),
-                }
-            }
-            raw.push(replace);
         }
         raw
     }
@@ -146,7 +128,7 @@ impl Reader<'_> {
                 _ => {
                     let shown = field::described(key);
                     let message = format!("config error, key is not of type string: {shown}");
-                    let hint = format!("the keys here are {}", section.keys().join(", "));
+                    let hint = format!("the keys here are {}", section.listed());
                     self.report(self.fault(key.at, message).hint(hint));
                 }
             }

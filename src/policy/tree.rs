@@ -156,11 +156,13 @@ impl Domain {
         entries: impl IntoIterator<Item = (&'e str, &'e str)>,
         key: &mut KeyWriter<'_>,
     ) -> Option<Found<'s>> {
-        let (mut level, mut rule, mut exempt) = (&self.root, None, false);
+        let (mut level, mut rule) = (&self.root, None);
+        let (mut exempt, mut loopback) = (false, false);
         for (entry_key, value) in entries {
             let (node, pattern) = level.step(entry_key, value)?;
             let client = node.address.as_ref().and_then(|policy| policy.read(value));
             exempt |= client.is_some_and(|client| client.exempt);
+            loopback |= client.is_some_and(|client| client.loopback);
             let counted = match (pattern, &client) {
                 (Some(pattern), _) if node.share_threshold => pattern.text(),
                 (_, Some(client)) => client.counted(),
@@ -170,6 +172,8 @@ impl Domain {
             level = &node.children;
             rule = node.rule.as_deref();
         }
-        rule.map(|rule| Found { rule, exempt })
+        let rule = rule?;
+        let exempt = exempt || (loopback && rule.exempts_loopback());
+        Some(Found { rule, exempt })
     }
 }

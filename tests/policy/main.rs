@@ -43,25 +43,25 @@ fn find<'p>(policies: &'p Policies, entries: &[(&str, &str)]) -> Option<(&'p Rul
     let mut writer = keys.writer("t");
     let rule = domain.find(entries.iter().copied(), &mut writer)?.rule;
     let Grant::Limited(quotas) = &rule.grant else { return Some((rule, String::new())) };
-    let key = writer.finish(&quotas[0].limit);
+    let key = writer.finish(quotas[0].limit());
     Some((rule, String::from_utf8_lossy(keys.get(key)).into_owned()))
 }
 
 fn quota(policies: &Policies, entries: &[(&str, &str)]) -> Option<Quota> {
     match &find(policies, entries)?.0.grant {
-        Grant::Limited(quotas) => quotas.first().copied(),
+        Grant::Limited(quotas) => quotas.first().cloned(),
         Grant::Unlimited => None,
     }
 }
 
 /// The limit of a descriptor in domain `t`: how many per which unit.
 fn limit(policies: &Policies, entries: &[(&str, &str)]) -> Option<(u32, Unit)> {
-    quota(policies, entries).map(|quota| (quota.requests_per_unit, quota.unit))
+    quota(policies, entries).map(|quota| (quota.requests_per_unit(), quota.unit()))
 }
 
 /// The limit of the rule `k=x`.
 fn fixed_window(policies: &Policies) -> FixedWindow {
-    match quota(policies, &[("k", "x")]).expect("a limit").limit {
+    match *quota(policies, &[("k", "x")]).expect("a limit").limit() {
         Limit::FixedWindow(limit) => limit,
         other => panic!("{other:?}"),
     }

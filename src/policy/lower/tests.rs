@@ -1,9 +1,10 @@
 //! Lowering without YAML: what another source of rules may say.
 
+use super::algorithm::Algorithm;
 use super::*;
 use crate::limit::Unit;
 use crate::policy::fault::LoadError;
-use crate::policy::raw::{Located, RawDomain};
+use crate::policy::raw::{Located, RawAddresses, RawDomain, RawLimit};
 use crate::policy::rule::Grant;
 
 fn given<T>(value: T) -> Field<T> {
@@ -20,7 +21,8 @@ fn descriptor(key: &str, rate_limit: RawRateLimit) -> RawDescriptor {
 
 fn per_hour(limit: u32) -> RawRateLimit {
     let (requests_per_unit, unit) = (given(limit), text("HOUR"));
-    RawRateLimit { requests_per_unit, unit, ..RawRateLimit::default() }
+    let limit = RawLimit { requests_per_unit, unit, ..RawLimit::default() };
+    RawRateLimit { limit, ..RawRateLimit::default() }
 }
 
 fn document(source: &str, descriptors: Vec<RawDescriptor>) -> RawDomain {
@@ -44,7 +46,7 @@ fn rules_need_no_file() {
     let rule = node.children[0].rule.as_ref().expect("a rule");
     assert_eq!((&*rule.path, &rule.labels), ("d > k > l", &["k".to_owned(), "l".to_owned()]));
     let Grant::Limited(quotas) = &rule.grant else { panic!("{rule:?}") };
-    let terms: Vec<_> = quotas.iter().map(|one| (one.requests_per_unit, one.unit)).collect();
+    let terms: Vec<_> = quotas.iter().map(|one| (one.requests_per_unit(), one.unit())).collect();
     assert_eq!(terms, [(5, Unit::Hour)]);
 }
 
@@ -59,25 +61,59 @@ fn a_fault_without_a_place_names_the_source() {
     );
 }
 
+/// A limit of which nothing could be read but its algorithm, if that.
+fn unreadable(algorithm: Field<String>) -> RawLimit {
+    RawLimit {
+        at: Position::UNKNOWN,
+        algorithm,
+        requests_per_unit: Field::Faulty,
+        limit: Field::Faulty,
+        unit: Field::Faulty,
+        unit_multiplier: Field::Faulty,
+        window: Field::Faulty,
+        rate: Field::Faulty,
+        align: Field::Faulty,
+        time_zone: Field::Faulty,
+        count_refused: Field::Faulty,
+        block_duration: Field::Faulty,
+        max_window_size: Field::Faulty,
+        capacity: Field::Faulty,
+        burst: Field::Faulty,
+        refill: Field::Faulty,
+        max_attempts: Field::Faulty,
+        lockout: Field::Faulty,
+    }
+}
+
 #[test]
 fn what_could_not_be_read_is_not_complained_of_again() {
-    let faulty = RawRateLimit {
-        unit: Field::Faulty,
-        requests_per_unit: Field::Faulty,
-        unit_multiplier: Field::Faulty,
-        algorithm: Field::Faulty,
-        align: Field::Faulty,
-        count_refused: Field::Faulty,
+    let named = Algorithm::ALL.map(|algorithm| unreadable(text(algorithm.name())));
+    let limits: Vec<_> =
+        named.into_iter().chain([unreadable(Field::Faulty), unreadable(Field::Absent)]).collect();
+    let alone = |limit: &RawLimit| RawRateLimit { limit: limit.clone(), ..RawRateLimit::default() };
+    let addresses = RawAddresses {
+        ipv6_prefix: Field::Faulty,
+        exempt: Field::Faulty,
+        exempt_loopback: Field::Faulty,
+    };
+    let several = RawRateLimit {
+        rates: given(limits.clone()),
         replaces: vec![RawReplace { at: Position::UNKNOWN, name: Field::Faulty }],
-        ..RawRateLimit::default()
+        addresses: addresses.clone(),
+        ..alone(&unreadable(Field::Faulty))
     };
-    let nameless = |share| RawDescriptor {
-        key: Field::Faulty,
-        value: Field::Faulty,
-        share_threshold: given(share),
-        ..descriptor("", faulty.clone())
-    };
-    let mut raw = document("f", vec![nameless(true), nameless(false)]);
-    (raw.domain, raw.charge) = (Field::Faulty, Field::Faulty);
-    assert!(lowered(vec![raw]).is_ok());
+    let unread = RawRateLimit { rates: Field::Faulty, ..RawRateLimit::default() };
+    for limit in limits.iter().map(alone).chain([several, unread]) {
+        let nameless = |share, address| RawDescriptor {
+            key: Field::Faulty,
+            value: Field::Faulty,
+            share_threshold: given(share),
+            address,
+            ..descriptor("", limit.clone())
+        };
+        let one = nameless(true, given(Some(addresses.clone())));
+        let mut raw = document("f", vec![one, nameless(false, Field::Faulty)]);
+        (raw.domain, raw.charge) = (Field::Faulty, Field::Faulty);
+        assert_eq!(lowered(vec![raw]).map(|_| ()).map_err(|error| error.to_string()), Ok(()));
+    }
 }

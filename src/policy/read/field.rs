@@ -126,7 +126,13 @@ impl Reader<'_> {
         None
     }
 
-    fn mistyped<T>(&mut self, name: &str, node: &Node, expected: &str, hint: &str) -> Field<T> {
+    pub(super) fn mistyped<T>(
+        &mut self,
+        name: &str,
+        node: &Node,
+        expected: &str,
+        hint: &str,
+    ) -> Field<T> {
         let message = format!(
             "error loading config file: yaml: unmarshal errors: cannot read {} as {expected} \
              for {name}",
@@ -138,7 +144,7 @@ impl Reader<'_> {
 }
 
 /// Text without quotes and what it means.
-fn unquoted(node: &Node) -> Option<(&str, Meaning)> {
+pub(super) fn unquoted(node: &Node) -> Option<(&str, Meaning)> {
     match &node.kind {
         Kind::Scalar { text, plain: true } => Some((text, meaning(text))),
         Kind::Scalar { .. } | Kind::List(_) | Kind::Map(_) => None,

@@ -1,6 +1,7 @@
 //! The keys of the format, and what was probably meant by others.
 
-use super::super::fault::quoted;
+use crate::policy::fault::quoted;
+use crate::policy::nearest::nearest;
 
 /// A kind of mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,50 +10,68 @@ pub enum Section {
     Root,
     /// A descriptor.
     Descriptor,
+    /// An `address`.
+    Address,
     /// A `rate_limit`.
     RateLimit,
+    /// An item of `rates`.
+    Rate,
     /// An entry of `replaces`.
     Replace,
 }
 
+/// The keys of a limit: an algorithm and its fields.
+const LIMIT: &[&str] = &[
+    "algorithm",
+    "requests_per_unit",
+    "limit",
+    "unit",
+    "unit_multiplier",
+    "window",
+    "rate",
+    "align",
+    "time_zone",
+    "count_refused",
+    "block_duration",
+    "max_window_size",
+    "capacity",
+    "burst",
+    "refill",
+    "max_attempts",
+    "lockout",
+];
+
+const ADDRESS: &[&str] = &["ipv6_prefix", "exempt", "exempt_loopback"];
+
 impl Section {
     /// Every kind; a key that may stand in several is sent to the first of them.
-    pub const ALL: [Self; 4] = [Self::Descriptor, Self::Root, Self::RateLimit, Self::Replace];
+    pub const ALL: [Self; 6] =
+        [Self::Descriptor, Self::Root, Self::Address, Self::RateLimit, Self::Rate, Self::Replace];
 
     /// The keys that may stand in it.
-    pub const fn keys(self) -> &'static [&'static str] {
-        match self {
-            Self::Root => &["domain", "charge", "descriptors"],
-            Self::Descriptor => &[
-                "key",
-                "value",
-                "rate_limit",
-                "descriptors",
-                "shadow_mode",
-                "quota_mode",
-                "detailed_metric",
-                "value_to_metric",
-                "share_threshold",
-                "metadata",
+    pub fn keys(self) -> impl Iterator<Item = &'static str> {
+        let groups: [&[&str]; 3] = match self {
+            Self::Root => [&["domain", "charge", "descriptors"], &[], &[]],
+            Self::Descriptor => [
+                &["key", "value", "rate_limit", "descriptors", "address", "metadata"],
+                &["shadow_mode", "quota_mode"],
+                &["detailed_metric", "value_to_metric", "share_threshold"],
             ],
-            Self::RateLimit => &[
-                "unit",
-                "requests_per_unit",
-                "unlimited",
-                "name",
-                "replaces",
-                "algorithm",
-                "unit_multiplier",
-                "window",
-                "align",
-                "count_refused",
-            ],
-            Self::Replace => &["name"],
-        }
+            Self::Address => [ADDRESS, &[], &[]],
+            Self::RateLimit => [&["name", "unlimited", "replaces", "rates"], LIMIT, ADDRESS],
+            Self::Rate => [LIMIT, &[], &[]],
+            Self::Replace => [&["name"], &[], &[]],
+        };
+        groups.into_iter().flatten().copied()
     }
 
     fn has(self, key: &str) -> bool {
-        self.keys().contains(&key)
+        self.keys().any(|known| known == key)
+    }
+
+    /// Its keys, for messages.
+    pub fn listed(self) -> String {
+        self.keys().collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -73,42 +92,22 @@ pub fn advice(section: Section, key: &str) -> String {
         return "helper keys are refused; put the anchor (&name) where its value is first used"
             .to_owned();
     }
-    format!("the keys here are {}", section.keys().join(", "))
+    format!("the keys here are {}", section.listed())
 }
 
 fn where_to(section: Section, home: Section) -> &'static str {
     match (section, home) {
-        (Section::RateLimit | Section::Replace, Section::Descriptor) => {
+        (Section::RateLimit | Section::Rate | Section::Replace, Section::Descriptor) => {
             "beside rate_limit, not inside"
         }
+        (Section::Address, Section::Descriptor) => "beside address, not inside",
         (_, Section::Root) => "at the top of the file, beside domain",
         (_, Section::Descriptor) => "in a descriptor, that is in an item of the list descriptors",
-        (_, Section::RateLimit) => "inside rate_limit",
+        (_, Section::Address) => "inside address, in a descriptor",
+        (Section::Rate, Section::RateLimit) => "beside rates, not in one of them",
+        (_, Section::RateLimit | Section::Rate) => "inside rate_limit",
         (_, Section::Replace) => "in an item of replaces",
     }
-}
-
-/// The known key that `key` is probably a slip of.
-fn nearest(key: &str, known: &[&'static str]) -> Option<&'static str> {
-    let wanted = folded(key);
-    known
-        .iter()
-        .map(|&candidate| (candidate, folded(candidate)))
-        // Most are told apart by their length, at no cost.
-        .filter(|(_, candidate)| candidate.len().abs_diff(wanted.len()) <= MAX_SLIPS)
-        .map(|(name, candidate)| (strsim::osa_distance(&wanted, &candidate), name))
-        .filter(|(slips, name)| *slips <= MAX_SLIPS && slips * 3 <= name.len())
-        .min_by_key(|(slips, _)| *slips)
-        .map(|(_, name)| name)
-}
-
-/// Letters too many, too few, wrong or swapped.
-const MAX_SLIPS: usize = 2;
-
-/// A key without what is easily forgotten.
-fn folded(key: &str) -> String {
-    let kept = key.chars().filter(|char| !matches!(char, '_' | '-' | ' '));
-    kept.flat_map(char::to_lowercase).collect()
 }
 
 #[cfg(test)]
@@ -140,6 +139,11 @@ mod tests {
                 "'shadow_mode' belongs beside rate_limit, not inside",
             ),
             (Section::Descriptor, "unit", "'unit' belongs inside rate_limit"),
+            (Section::Descriptor, "burst", "'burst' belongs inside rate_limit"),
+            (Section::Descriptor, "exempt", "'exempt' belongs inside address, in a descriptor"),
+            (Section::Rate, "name", "'name' belongs beside rates, not in one of them"),
+            (Section::Rate, "exempt", "'exempt' belongs inside address, in a descriptor"),
+            (Section::Address, "shadow_mode", "'shadow_mode' belongs beside address, not inside"),
             (Section::Root, "key", "'key' belongs in a descriptor"),
             (Section::Descriptor, "charge", "'charge' belongs at the top of the file"),
         ];
