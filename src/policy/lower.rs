@@ -33,6 +33,9 @@ pub fn lower_rates(source: &Arc<str>, raw: &RawRateLimit, faults: &mut Faults) -
     let (charge, domain, trail) = (ChargeMode::default(), "", Vec::new());
     let mut lowering = Lowering { source, charge, domain, trail, faults };
     lowering.check_alone(raw);
+    if !raw.unlimited.is_absent() {
+        return Vec::new();
+    }
     lowering.quotas(raw).unwrap_or_default()
 }
 

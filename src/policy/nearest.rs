@@ -17,6 +17,11 @@ pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Opti
         .map(|(_, name)| name)
 }
 
+/// Whether two words differ in no more than what is easily forgotten.
+pub fn alike(one: &str, other: &str) -> bool {
+    folded(one) == folded(other)
+}
+
 /// A word without what is easily forgotten.
 fn folded(word: &str) -> String {
     let kept = word.chars().filter(|char| !matches!(char, '_' | '-' | ' '));

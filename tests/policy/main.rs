@@ -1,11 +1,16 @@
 //! From the text of rule files to rules that can be looked up, and from bad
 //! files to messages that help.
 
+mod addresses;
+mod algorithms;
+mod amounts;
 mod any_text;
+mod calendar;
 mod failures;
 mod faults;
 mod fields;
 mod files;
+mod rates;
 mod vectors;
 
 use tidegate::limit::{FixedWindow, Limit, Unit};
@@ -70,4 +75,32 @@ fn fixed_window(policies: &Policies) -> FixedWindow {
 /// The window of the rule `k=x`.
 fn window(policies: &Policies) -> Span {
     fixed_window(policies).window()
+}
+
+/// The limits of a rule with this `rate_limit`.
+fn quotas(rate_limit: &str) -> Vec<Quota> {
+    let policies = loaded(&with_rate_limit(rate_limit));
+    match &find(&policies, &[("k", "x")]).expect("a rule").0.grant {
+        Grant::Limited(quotas) => quotas.to_vec(),
+        Grant::Unlimited => panic!("unlimited: {rate_limit}"),
+    }
+}
+
+/// The only limit of a rule with this `rate_limit`.
+fn only(rate_limit: &str) -> Quota {
+    let mut quotas = quotas(rate_limit);
+    assert_eq!(quotas.len(), 1, "{rate_limit}");
+    quotas.remove(0)
+}
+
+/// What is wrong with a rule with this `rate_limit`, one line per fault.
+fn refused(rate_limit: &str) -> Vec<String> {
+    refusal(&with_rate_limit(rate_limit)).lines().map(str::to_owned).collect()
+}
+
+/// Asserts that a rule with this `rate_limit` has one fault, which says `what`.
+#[track_caller]
+fn assert_fault(rate_limit: &str, what: &str) {
+    let found = refused(rate_limit);
+    assert!(found.len() == 1 && found[0].contains(what), "{rate_limit}: {found:#?}");
 }

@@ -135,6 +135,14 @@ impl Service {
         response.statuses.first().cloned().expect("one status")
     }
 
+    /// Asks, and says in how many seconds it resets as well: `OVER, 300s`.
+    pub async fn told(&self, domain: &str, text: &str) -> String {
+        let response = self.send(&ask::request(domain, text)).await.expect("an answer");
+        let status = response.statuses.first().expect("a status");
+        let reset = status.duration_until_reset.map(|reset| format!(", {}s", reset.seconds));
+        format!("{}{}", ask::answer(&response), reset.unwrap_or_default())
+    }
+
     /// The limit that applies to the only descriptor in `text`.
     pub async fn limit(&self, text: &str) -> Option<u32> {
         self.status(text).await.current_limit.map(|limit| limit.requests_per_unit)
@@ -179,6 +187,19 @@ macro_rules! start {
         match $setup.start($kind) {
             Some(service) => service,
             None => return,
+        }
+    };
+}
+
+/// Defines one test in memory from one async function of a [`Kind`].
+#[macro_export]
+macro_rules! in_memory {
+    ($($name:ident),+ $(,)?) => {
+        mod in_memory {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                super::$name($crate::support::service::Kind::Memory).await;
+            })+
         }
     };
 }

@@ -7,7 +7,7 @@ use super::span::Window;
 use crate::limit::calendar::Calendar;
 use crate::limit::fixed_window::Align;
 use crate::policy::fault::{Position, quoted};
-use crate::policy::nearest::nearest;
+use crate::policy::nearest::{alike, nearest};
 use crate::policy::raw::{Field, RawLimit};
 use crate::store::ChargeMode;
 
@@ -114,16 +114,13 @@ impl Lowering<'_> {
 }
 
 /// The zone that `name` is probably a slip of, or the city of. Abbreviations
-/// and offsets are alike without meaning the same.
+/// and offsets may look alike without meaning the same.
 fn nearest_zone(name: &str) -> Option<&'static str> {
     let names = || TZ_VARIANTS.iter().map(|zone| zone.name());
-    let placed = || names().filter(|zone| zone.contains('/') && !zone.starts_with("Etc/"));
-    let city_of = |zone: &'static str| zone.rsplit('/').next();
+    let places = || names().filter(|zone| zone.contains('/') && !zone.starts_with("Etc/"));
+    let is_city = |zone: &&str| zone.rsplit('/').next().is_some_and(|city| alike(city, name));
     names()
         .find(|zone| zone.eq_ignore_ascii_case(name))
-        .or_else(|| nearest(name, placed()))
-        .or_else(|| {
-            let city = nearest(name, placed().filter_map(city_of))?;
-            placed().find(|zone| city_of(zone) == Some(city))
-        })
+        .or_else(|| nearest(name, places()))
+        .or_else(|| places().find(is_city))
 }
