@@ -13,6 +13,7 @@
 //! - [`decide`]: match, charge, combine.
 //! - [`transport`]: gRPC and HTTP; decode, call, encode.
 //! - [`telemetry`]: metrics, logs and readiness.
+//! - [`limiter`]: limits for embedding, without the service.
 //! - [`app`]: puts the parts together; [`cli`]: the commands; [`shutdown`]: the signals.
 
 pub mod app;

@@ -1,10 +1,10 @@
 //! F38 and F40: who the client is, and who is locked out.
 
 use crate::support::service::{Kind, Setup};
-use crate::{in_memory, start};
+use crate::{on_both_stores, start};
 use tidegate::units::Span;
 
-in_memory!(
+on_both_stores!(
     f38_forms_of_one_address_share_a_counter,
     f38_without_normalisation_texts_are_counted_as_they_are,
     f40_lockout_life_cycle,

@@ -4,9 +4,9 @@ use tidegate::units::{Span, Timestamp};
 
 use crate::support::ask::request;
 use crate::support::service::{Kind, NOW, Service, Setup};
-use crate::{in_memory, start};
+use crate::{on_both_stores, start};
 
-in_memory!(
+on_both_stores!(
     five_logins_a_minute_then_a_block,
     logins_count_by_client,
     thirty_searches_in_any_minute,

@@ -4,9 +4,9 @@ use tidegate::policy::{LoadOptions, load_texts};
 use tidegate::units::Span;
 
 use crate::support::service::{Kind, Setup};
-use crate::{in_memory, start};
+use crate::{on_both_stores, start};
 
-in_memory!(
+on_both_stores!(
     the_strictest_rate_answers_and_what_it_refuses_costs_nothing,
     rates_of_different_algorithms_pass_together_or_not_at_all,
     changing_the_rates_of_a_rule_keeps_the_counts_of_those_that_stay,

@@ -190,16 +190,3 @@ macro_rules! start {
         }
     };
 }
-
-/// Defines one test in memory from one async function of a [`Kind`].
-#[macro_export]
-macro_rules! in_memory {
-    ($($name:ident),+ $(,)?) => {
-        mod in_memory {
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $name() {
-                super::$name($crate::support::service::Kind::Memory).await;
-            })+
-        }
-    };
-}

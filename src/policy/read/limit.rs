@@ -6,6 +6,10 @@ use super::{Given, Reader, field, is_nothing};
 use crate::policy::raw::{Field, Located, RawAddresses, RawLimit, RawRateLimit, RawReplace};
 use crate::policy::yaml::{Kind, Node};
 
+/// The largest `max_window_size`: a log keeps the moment of every hit, for each
+/// key, and a hit that costs so many must not hold up Redis for long.
+const MOST_LOGGED_HITS: u32 = 100_000;
+
 impl Reader<'_> {
     pub(super) fn rate_limit(&mut self, node: &Node) -> Option<RawRateLimit> {
         if is_nothing(node) {
@@ -45,8 +49,9 @@ impl Reader<'_> {
             "max_window_size" => {
                 raw.max_window_size = self.whole(name, node, 1..=MOST_LOGGED_HITS);
             }
-            "capacity" => raw.capacity = self.whole(name, node, 0..=u32::MAX),
-            "burst" => raw.burst = self.whole(name, node, 0..=u32::MAX),
+            // None at once would be none at all; elsewhere it may mean one.
+            "capacity" => raw.capacity = self.whole(name, node, 1..=u32::MAX),
+            "burst" => raw.burst = self.whole(name, node, 1..=u32::MAX),
             "refill" => raw.refill = self.text(name, node),
             "max_attempts" => raw.max_attempts = self.whole(name, node, 0..=u32::MAX),
             "lockout" => raw.lockout = self.text(name, node),
@@ -160,7 +165,3 @@ impl Reader<'_> {
         }
     }
 }
-
-/// The largest `max_window_size`: a log keeps the moment of every hit, for each
-/// key.
-const MOST_LOGGED_HITS: u32 = 1_000_000;
