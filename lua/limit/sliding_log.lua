@@ -188,7 +188,12 @@ ALGORITHMS[2] = function()
       add(key, number, moments[slot], part)
       left, number = left - part, number + part
     end
-    if block > 0 then call('ZADD', key, text(-block), 'b') end
+    if block > 0 then
+      call('ZADD', key, text(-block), 'b')
+    elseif blocks[slot] == 0 then
+      -- A reset; a block that is merely over stays, as it does in memory.
+      call('ZREM', key, 'b')
+    end
     call('PEXPIRE', key, text(ceil((ends - now) / 1000) + slack))
   end
 

@@ -57,7 +57,7 @@ fn f12_f14_json_answers_200_429_and_400() {
         (r#"{"domain": "t", "descriptor": []}"#, "descriptor"),
         (r#"{"domain": "", "descriptors": [{}]}"#, "domain must not be empty"),
         (r#"{"domain": "t"}"#, "descriptor list must not be empty"),
-        (r#"{"domain": "t", "descriptors": [{}], "hitsAddend": -1}"#, "-1"),
+        (r#"{"domain": "t", "descriptors": [{}], "hitsAddend": -1}"#, "out of range"),
     ] {
         let answer = http::post(&running.http, "/json", body.as_bytes());
         assert_eq!(answer.status, 400, "{body}: {answer:?}");
