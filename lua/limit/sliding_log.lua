@@ -144,15 +144,20 @@ ALGORITHMS[2] = function()
     reply[to + 5] = reset
   end
 
-  -- The members of the hits from the future, with now as their moment.
+  -- More arguments than fit on Lua's stack would be an error: in parts.
+  local PART = 1000
+
+  -- Gives the hits from the future now as their moment.
   local function settle_stored(key, now)
     local late = call('ZRANGEBYSCORE', key, '(' .. text(now), '+inf')
-    local arguments, size = {}, 0
-    for _, member in ipairs(late) do
-      arguments[size + 1], arguments[size + 2] = text(now), member
-      size = size + 2
+    for first = 1, #late, PART do
+      local arguments, size = {}, 0
+      for i = first, math.min(first + PART - 1, #late) do
+        arguments[size + 1], arguments[size + 2] = text(now), late[i]
+        size = size + 2
+      end
+      call('ZADD', key, 'XX', unpack(arguments))
     end
-    if size > 0 then return call('ZADD', key, 'XX', unpack(arguments)) end
   end
 
   local function add(key, number, at, hits)
@@ -181,10 +186,9 @@ ALGORITHMS[2] = function()
     if failed then return failed end
     if taken[slot] > 0 then call('ZREMRANGEBYRANK', key, text(-taken[slot]), '-1') end
     if settled[slot] then settle_stored(key, now) end
-    -- More arguments than fit on Lua's stack would be an error: in parts.
     local left, number = added[slot], numbers[slot]
     while left > 0 do
-      local part = left < 1000 and left or 1000
+      local part = left < PART and left or PART
       add(key, number, moments[slot], part)
       left, number = left - part, number + part
     end
