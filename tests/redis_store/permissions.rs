@@ -1,8 +1,11 @@
 //! F25: what the store needs to be allowed, and what it says without.
 
-use tidegate::limit::Cost;
+use tidegate::limit::{
+    Cost, FixedWindow, Gcra, Limit, Lockout, Rate, SlidingCounter, SlidingLog, TokenBucket,
+};
 use tidegate::store::redis::RedisConfig;
 use tidegate::store::{Role, StoreError};
+use tidegate::units::{Hits, Span, Timestamp};
 
 use crate::plans::{PlanExt as _, YEAR, fixed_window, plan, take};
 use crate::redis::RedisServer;
@@ -15,11 +18,18 @@ fn user(server: &RedisServer, rights: &[&str]) -> RedisConfig {
     patient(format!("redis://limited:hush@127.0.0.1:{}", server.port()))
 }
 
+/// The rights that the README tells to give.
+fn documented_rights() -> Vec<&'static str> {
+    let readme = include_str!("../../README.md");
+    let rule =
+        readme.lines().find_map(|line| line.strip_prefix("ACL SETUSER tidegate on >PASSWORD "));
+    rule.expect("a rule in the README").split(' ').collect()
+}
+
 #[tokio::test]
 async fn the_documented_rights_are_enough_also_after_a_flush() {
     for server in [RedisServer::redis(), RedisServer::valkey()].into_iter().flatten() {
-        let rights = ["~tidegate:*", "+evalsha", "+eval", "+time", "+get", "+psetex", "+del"];
-        let store = connect(&user(&server, &rights));
+        let store = connect(&user(&server, &documented_rights()));
         let hit = take("a", fixed_window(2, YEAR), 1);
         assert!(allowed(&store, &hit).await.unwrap());
         let () = server.run(&["SCRIPT", "FLUSH"]);
@@ -29,6 +39,35 @@ async fn the_documented_rights_are_enough_also_after_a_flush() {
         assert!(allowed(&store, &reset).await.unwrap());
         assert_eq!(server.keys(), Vec::<String>::new());
         store.ping().await.unwrap();
+    }
+}
+
+/// Every command that the script may need: hits, refusals with a block, refunds,
+/// a clock that steps back, resets.
+#[tokio::test]
+async fn the_documented_rights_are_enough_for_every_algorithm() {
+    let Some(server) = RedisServer::redis() else { return };
+    let store = connect(&user(&server, &documented_rights()));
+    let day = Span::from_secs(86_400);
+    let rate = Rate::new(Hits::new(2), Hits::new(2), day).unwrap();
+    let limits = [
+        Limit::FixedWindow(FixedWindow::new(Hits::new(2), day).unwrap()),
+        Limit::SlidingLog(SlidingLog::new(Hits::new(2), day, day, 1000).unwrap()),
+        Limit::SlidingLog(SlidingLog::new(Hits::new(2), day, Span::ZERO, 1000).unwrap()),
+        Limit::SlidingCounter(SlidingCounter::new(Hits::new(2), day).unwrap()),
+        Limit::TokenBucket(TokenBucket::new(rate)),
+        Limit::Gcra(Gcra::new(rate)),
+        Limit::Lockout(Lockout::new(Hits::new(2), day, day).unwrap()),
+    ];
+    let one = Hits::new(1);
+    let costs = [Cost::Take(one), Cost::Take(one), Cost::Take(one), Cost::Refund(one)];
+    let mut now = Timestamp::from_secs(1_796_004_780);
+    for limit in limits {
+        for cost in costs.into_iter().chain([Cost::Take(one), Cost::Check, Cost::Reset]) {
+            now = now.minus(Span::from_secs(7));
+            let plan = plan().at(now).with("all", limit, cost, Role::Enforced);
+            store.decide(&plan).await.unwrap_or_else(|error| panic!("{limit}, {cost:?}: {error}"));
+        }
     }
 }
 

@@ -175,8 +175,8 @@ fn unreadable(why: &[u8]) -> StoreError {
     }
     let why: String = why.chars().filter(|char| !char.is_control()).collect();
     StoreError::Unavailable(format!(
-        "Redis did not let the script read a counter ({why}); its user needs the commands \
-         EVALSHA, EVAL, TIME, GET, PSETEX and DEL on keys with the prefix of the counters"
+        "Redis did not let the script read a counter ({why}); give its user the commands that \
+         the README lists, on keys with the prefix of the counters"
     ))
 }
 
