@@ -6,6 +6,7 @@ mod sweep;
 
 use std::io;
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +32,7 @@ use crate::transport::http::Http;
 use crate::transport::json::JsonError;
 use crate::transport::listen::{Address, BindError, Bound, bind, bind_tcp};
 use crate::transport::rls::Rls;
+use crate::transport::workers::{self, WorkerError};
 use crate::units::Span;
 
 /// Why the service cannot start.
@@ -58,7 +60,7 @@ pub enum StartError {
 pub enum RunError {
     /// The gRPC server broke down.
     #[error("the gRPC server failed: {0}")]
-    Grpc(#[from] tonic::transport::Error),
+    Grpc(#[from] WorkerError),
     /// The HTTP server broke down.
     #[error("the HTTP server failed: {0}")]
     Http(#[from] io::Error),
@@ -89,6 +91,7 @@ pub struct App {
     addresses: Addresses,
     reloader: Reloader,
     reload_interval: Span,
+    threads: NonZeroUsize,
     stop: StopOptions,
 }
 
@@ -132,6 +135,7 @@ pub async fn build(options: Options) -> Result<App, StartError> {
         addresses,
         reloader,
         reload_interval: options.reload_interval,
+        threads: options.threads,
         stop: options.stop,
     })
 }
@@ -169,8 +173,10 @@ impl App {
         let (http_listener, router) = self.http;
 
         let mut servers: JoinSet<Result<(), RunError>> = JoinSet::new();
-        let close = closing.clone().cancelled_owned();
-        servers.spawn(async move { Ok(grpc::serve(listener, routes, close).await?) });
+        let (threads, close) = (self.threads, closing.clone());
+        servers.spawn(async move {
+            Ok(workers::serve(listener, threads, &routes, grpc::server, close).await?)
+        });
         let close = closing.clone().cancelled_owned();
         servers.spawn(async move {
             Ok(axum::serve(http_listener, router).with_graceful_shutdown(close).await?)

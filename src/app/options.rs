@@ -1,6 +1,7 @@
 //! Everything that an operator may choose, read and checked.
 
 use std::fmt;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -24,6 +25,8 @@ pub struct Options {
     pub grpc: Listen,
     /// Where HTTP listens.
     pub http: HostPort,
+    /// How many threads serve gRPC connections.
+    pub threads: NonZeroUsize,
     /// How to decide.
     pub decide: decide::Settings,
     /// Bad requests end with the code of envoyproxy/ratelimit.

@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
@@ -224,6 +225,12 @@ struct Keeping {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Process")]
 struct Running {
+    /// How many threads serve gRPC connections; as many as there are cores
+    /// unless said otherwise. A connection stays with one thread.
+    #[arg(
+        long, env = "TIDEGATE_THREADS", value_name = "COUNT", value_parser = Value(count)
+    )]
+    threads: Option<usize>,
     /// How long calls are still answered after SIGTERM, while health already
     /// sends clients elsewhere.
     #[arg(
@@ -292,11 +299,17 @@ impl Serve {
             },
             grpc: self.listen,
             http: self.http_listen,
+            threads: self.running.threads.and_then(NonZeroUsize::new).unwrap_or_else(cores),
             reference_codes: self.answering.reference_codes,
             decide: self.answering.settings(self.keeping.failure_mode),
             stop: StopOptions { drain_delay: self.running.drain_delay, grace: self.running.grace },
         }
     }
+}
+
+/// As many threads as can run at once.
+fn cores() -> NonZeroUsize {
+    std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
 impl Answering {

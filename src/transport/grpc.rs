@@ -2,25 +2,19 @@
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::io;
 use std::time::Duration;
 
-use axum::serve::Listener as Accept;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
 use tonic::body::Body;
 use tonic::codegen::http::{HeaderValue, Request, Response};
 use tonic::codegen::{BoxFuture, Context, Poll, Service};
 use tonic::server::NamedService;
 use tonic::service::Routes;
 use tonic::transport::Server;
-use tonic::transport::server::Connected;
+use tonic::transport::server::Router;
 use tonic::{Code, Status};
 use tonic_health::ServingStatus;
 use tonic_health::server::{HealthReporter, HealthService};
 
-use super::listen::Listener;
 use super::rls::Rls;
 use crate::proto::DESCRIPTORS;
 use crate::proto::rate_limit_service_server::{RateLimitServiceServer, SERVICE_NAME};
@@ -104,36 +98,8 @@ fn reflection() -> tonic_reflection::server::Builder<'static> {
         .register_encoded_file_descriptor_set(tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET)
 }
 
-/// Serves `routes` on `listener` until `closing`, then lets calls in flight
-/// finish. Takes no care that they do: bound the time from outside.
-///
-/// # Errors
-/// If the server breaks down.
-pub async fn serve(
-    listener: Listener,
-    routes: Routes,
-    closing: impl Future<Output = ()> + Send,
-) -> Result<(), tonic::transport::Error> {
-    match listener {
-        Listener::Tcp(listener) => {
-            let listener = axum::serve::ListenerExt::tap_io(listener, |stream| {
-                // An answer is one small segment; waiting for more costs 40 ms.
-                let _ = stream.set_nodelay(true);
-            });
-            serve_on(listener, routes, closing).await
-        }
-        Listener::Unix(listener) => serve_on(listener, routes, closing).await,
-    }
-}
-
-async fn serve_on<L>(
-    listener: L,
-    routes: Routes,
-    closing: impl Future<Output = ()> + Send,
-) -> Result<(), tonic::transport::Error>
-where
-    L: Accept<Io: Connected + AsyncRead + AsyncWrite + Unpin + Send>,
-{
+/// A server of `routes`, ready to be given connections.
+pub fn server(routes: Routes) -> Router {
     Server::builder()
         .max_concurrent_streams(MAX_STREAMS)
         .http2_max_pending_accept_reset_streams(Some(MAX_PENDING_RESETS))
@@ -142,28 +108,6 @@ where
         .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
         .add_routes(routes)
-        .serve_with_incoming_shutdown(accepted(listener), closing)
-        .await
-}
-
-/// The connections of `listener`. Where accepting fails (no file descriptors
-/// left), `Accept` logs, waits and tries again; the server by itself would try
-/// without pause.
-fn accepted<L: Accept>(mut listener: L) -> ReceiverStream<io::Result<L::Io>> {
-    let (sender, receiver) = mpsc::channel(1);
-    tokio::spawn(async move {
-        loop {
-            tokio::select! {
-                (stream, _) = listener.accept() => {
-                    if sender.send(Ok(stream)).await.is_err() {
-                        break;
-                    }
-                }
-                () = sender.closed() => break,
-            }
-        }
-    });
-    ReceiverStream::new(receiver)
 }
 
 /// Ends calls with a message above [`MAX_MESSAGE`] as `RESOURCE_EXHAUSTED`, as

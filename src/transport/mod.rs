@@ -6,3 +6,4 @@ pub mod json;
 pub mod listen;
 pub mod rls;
 pub mod wire;
+pub mod workers;
