@@ -6,7 +6,7 @@ use std::{env, fs};
 
 use prost::Message as _;
 
-const PROTOS: &[&str] = &["envoy/service/ratelimit/v3/rls.proto"];
+const PROTOS: &[&str] = &["envoy/service/ratelimit/v3/rls.proto", "tidegate/v1/admin.proto"];
 
 const LUA: &[&str] = &[
     "prelude",

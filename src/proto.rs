@@ -37,9 +37,17 @@ pub mod envoy {
     }
 }
 
+/// Our own messages.
+pub mod tidegate {
+    pub mod v1 {
+        tonic::include_proto!("tidegate.v1");
+    }
+}
+
 pub use envoy::config::core::v3::HeaderValue;
 pub use envoy::extensions::common::ratelimit::v3::{RateLimitDescriptor, rate_limit_descriptor};
 pub use envoy::service::ratelimit::v3::{
     RateLimitRequest, RateLimitResponse, rate_limit_response, rate_limit_service_client,
     rate_limit_service_server,
 };
+pub use tidegate::v1::{ResetRequest, ResetResponse, admin_client, admin_server};

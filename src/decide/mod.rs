@@ -98,9 +98,7 @@ impl Decider {
         if plan.charges.is_empty() {
             return Ok(self.decision(request, &matches, &plan, &[]));
         }
-        let pinned = self.clock.pinned();
-        plan.pinned = pinned.is_some();
-        plan.now = pinned.unwrap_or_else(|| self.clock.now());
+        self.set_time(&mut plan);
         let verdicts = match self.store.decide(&plan).await {
             Ok(verdicts) => {
                 self.count(domain, &matches, &plan, &verdicts);
@@ -116,6 +114,31 @@ impl Decider {
             self.metrics.global_shadow_mode.inc();
         }
         Ok(decision)
+    }
+
+    /// Forgets what was counted for the descriptors of `request`, whatever they
+    /// cost. Gives the number of counters.
+    ///
+    /// # Errors
+    /// When the store could not do it.
+    pub async fn reset(
+        &self,
+        policies: &Policies,
+        request: &Request<'_>,
+    ) -> Result<usize, StoreError> {
+        let Some(domain) = policies.domain(request.domain) else { return Ok(0) };
+        let (_, mut plan) = matching::plan(domain, request, &self.settings);
+        for charge in &mut plan.charges {
+            charge.cost = Cost::Reset;
+        }
+        self.set_time(&mut plan);
+        self.store.decide(&plan).await.map(|verdicts| verdicts.len())
+    }
+
+    fn set_time(&self, plan: &mut Plan) {
+        let pinned = self.clock.pinned();
+        plan.pinned = pinned.is_some();
+        plan.now = pinned.unwrap_or_else(|| self.clock.now());
     }
 
     fn decision<'s>(

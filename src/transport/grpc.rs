@@ -17,6 +17,7 @@ use tonic_health::server::{HealthReporter, HealthService};
 
 use super::rls::Rls;
 use crate::proto::DESCRIPTORS;
+use crate::proto::admin_server::AdminServer;
 use crate::proto::rate_limit_service_server::{RateLimitServiceServer, SERVICE_NAME};
 
 /// Largest message that is read, in bytes.
@@ -79,9 +80,11 @@ impl Health {
 /// # Errors
 /// If the descriptors built into the program cannot be read.
 pub fn services(rls: Rls, health: &Health) -> Result<Routes, Box<tonic_reflection::server::Error>> {
+    let admin = AdminServer::new(rls.clone()).max_decoding_message_size(MAX_MESSAGE);
     let rls = RateLimitServiceServer::new(rls).max_decoding_message_size(MAX_MESSAGE);
     let health = HealthService::from_health_reporter(health.0.clone());
     Ok(Routes::new(TooLarge(rls))
+        .add_service(TooLarge(admin))
         .add_service(tonic_health::pb::health_server::HealthServer::new(health))
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?)

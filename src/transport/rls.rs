@@ -7,10 +7,11 @@ use tonic::{Code, Request, Response, Status};
 
 use super::wire;
 use crate::decide::{Decider, RequestError};
+use crate::proto::admin_server::Admin;
 use crate::proto::rate_limit_service_server::RateLimitService;
-use crate::proto::{RateLimitRequest, RateLimitResponse};
+use crate::proto::{RateLimitRequest, RateLimitResponse, ResetRequest, ResetResponse};
 
-/// `envoy.service.ratelimit.v3.RateLimitService`.
+/// `envoy.service.ratelimit.v3.RateLimitService`, and `tidegate.v1.Admin`.
 #[derive(Clone, Debug)]
 pub struct Rls {
     decider: Arc<Decider>,
@@ -48,6 +49,19 @@ impl Rls {
         Ok(response)
     }
 
+    /// Forgets counters.
+    ///
+    /// # Errors
+    /// As [`Rls::answer`].
+    pub async fn forget(&self, message: &ResetRequest) -> Result<ResetResponse, Status> {
+        let request = wire::reset_request(message, self.decider.settings());
+        let request = request.map_err(|error| self.refused(&error))?;
+        let policies = self.decider.policies();
+        let forgotten = self.decider.reset(&policies, &request).await;
+        let counters = forgotten.map_err(|error| Status::unavailable(error.to_string()))?;
+        Ok(ResetResponse { counters: u32::try_from(counters).unwrap_or(u32::MAX) })
+    }
+
     fn refused(&self, error: &RequestError) -> Status {
         let code = match error {
             _ if self.reference_codes => Code::Unknown,
@@ -69,5 +83,15 @@ impl RateLimitService for Rls {
         request: Request<RateLimitRequest>,
     ) -> Result<Response<RateLimitResponse>, Status> {
         self.answer(request.get_ref()).await.map(Response::new)
+    }
+}
+
+#[tonic::async_trait]
+impl Admin for Rls {
+    async fn reset(
+        &self,
+        request: Request<ResetRequest>,
+    ) -> Result<Response<ResetResponse>, Status> {
+        self.forget(request.get_ref()).await.map(Response::new)
     }
 }

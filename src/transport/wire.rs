@@ -8,7 +8,9 @@ use crate::decide::{
 use crate::limit::Unit;
 use crate::proto::rate_limit_response::rate_limit::Unit as WireUnit;
 use crate::proto::rate_limit_response::{self, Code as WireCode, DescriptorStatus};
-use crate::proto::{HeaderValue, RateLimitDescriptor, RateLimitRequest, RateLimitResponse};
+use crate::proto::{
+    HeaderValue, RateLimitDescriptor, RateLimitRequest, RateLimitResponse, ResetRequest,
+};
 use crate::units::Span;
 
 /// Most entries in one descriptor; rules are never nearly that deep.
@@ -22,24 +24,39 @@ pub fn request<'a>(
     message: &'a RateLimitRequest,
     settings: &Settings,
 ) -> Result<Request<'a>, RequestError> {
-    if message.domain.is_empty() {
+    read(&message.domain, &message.descriptors, message.hits_addend, settings)
+}
+
+/// Looks at a message as a request to be forgotten.
+///
+/// # Errors
+/// If it names nothing.
+pub fn reset_request<'a>(
+    message: &'a ResetRequest,
+    settings: &Settings,
+) -> Result<Request<'a>, RequestError> {
+    read(&message.domain, &message.descriptors, 0, settings)
+}
+
+fn read<'a>(
+    domain: &'a str,
+    descriptors: &'a [RateLimitDescriptor],
+    hits_addend: u32,
+    settings: &Settings,
+) -> Result<Request<'a>, RequestError> {
+    if domain.is_empty() {
         return Err(RequestError::EmptyDomain);
     }
-    let sent = message.descriptors.len();
+    let sent = descriptors.len();
     if sent == 0 {
         return Err(RequestError::NoDescriptors);
     }
     if sent > settings.max_descriptors {
         return Err(RequestError::TooManyDescriptors { sent, most: settings.max_descriptors });
     }
-    let descriptors = message.descriptors.iter().enumerate();
-    Ok(Request {
-        domain: &message.domain,
-        hits_addend: message.hits_addend,
-        descriptors: descriptors
-            .map(|(index, one)| descriptor(index, one))
-            .collect::<Result<_, _>>()?,
-    })
+    let descriptors = descriptors.iter().enumerate();
+    let descriptors = descriptors.map(|(index, one)| descriptor(index, one));
+    Ok(Request { domain, hits_addend, descriptors: descriptors.collect::<Result<_, _>>()? })
 }
 
 fn descriptor(index: usize, message: &RateLimitDescriptor) -> Result<Descriptor<'_>, RequestError> {

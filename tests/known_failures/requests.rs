@@ -26,6 +26,7 @@ on_both_stores!(
     f12_weights_at_the_32_bit_edge_and_one_that_crosses_the_limit,
     f13_limit_override_sent_by_the_proxy,
     f14_empty_domain_no_descriptors_empty_entries_unknown_domain,
+    a_reset_forgets_counts_blocks_and_locks,
     f28_sixty_four_tasks_on_one_key_admit_exactly_the_limit,
     f28_weights_never_add_up_to_more_than_the_limit,
 );
@@ -238,6 +239,27 @@ async fn f15_very_large_requests_are_refused_clearly() {
     assert!(error.message().contains("100000 descriptors and at most 1024"), "{error}");
     let error = service.send(&many(1, 10_000)).await.expect_err("too many entries");
     assert_eq!(error.code(), Code::ResourceExhausted);
+}
+
+async fn a_reset_forgets_counts_blocks_and_locks(kind: Kind) {
+    let service = start!(
+        Setup::rules(
+            "
+  - {key: five, rate_limit: {unit: year, requests_per_unit: 5}}
+  - key: login
+    rate_limit: {algorithm: sliding_window_log, rate: 1/h, block_duration: 2h}
+  - {key: rates, rate_limit: {algorithm: gcra, rates: [1/s, 2/m]}}
+  - {key: client, rate_limit: {algorithm: lockout, max_attempts: 2}}"
+        ),
+        kind
+    );
+    let used = ["[five=a] hits 5", "[login=a]", "[rates=a]", "[client=192.0.2.1] hits 2"];
+    service.ask_all(used).await;
+    let asks = ["[five=a]", "[login=a]", "[rates=a]", "[client=192.0.2.1 !h=0]"];
+    assert_eq!(service.ask_all(asks).await, ["OVER"; 4]);
+    assert_eq!(service.reset("{[five=a], [login=a], [rates=a], [client=192.0.2.1]}").await, 5);
+    assert_eq!(service.ask_all(asks).await, ["OK r4", "OK r0", "OK r0", "OK r2"]);
+    assert_eq!(service.reset("[nothing=a]").await, 0);
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use tidegate::clock::ManualClock;
 use tidegate::decide::{Decider, Settings};
 use tidegate::policy::{LoadOptions, load_texts};
 use tidegate::proto::rate_limit_response::DescriptorStatus;
-use tidegate::proto::{RateLimitRequest, RateLimitResponse};
+use tidegate::proto::{RateLimitRequest, RateLimitResponse, ResetRequest};
 use tidegate::store::Store;
 use tidegate::store::memory::MemoryStore;
 use tidegate::store::redis::{RedisConfig, RedisStore};
@@ -151,6 +151,14 @@ impl Service {
     /// Sends a request as it is.
     pub async fn send(&self, request: &RateLimitRequest) -> Result<RateLimitResponse, Status> {
         self.rls.answer(request).await
+    }
+
+    /// Forgets what was counted for descriptors of domain `t`; gives the number
+    /// of counters.
+    pub async fn reset(&self, text: &str) -> u32 {
+        let request = ask::request("t", text);
+        let reset = ResetRequest { domain: request.domain, descriptors: request.descriptors };
+        self.rls.forget(&reset).await.expect("an answer").counters
     }
 
     /// The value of a metric line that begins with `series`.
