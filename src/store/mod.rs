@@ -1,5 +1,7 @@
 //! Where counters live. One call decides a whole request.
 
+mod error;
+mod health;
 pub mod key;
 pub mod memory;
 pub mod redis;
@@ -7,8 +9,10 @@ pub mod redis;
 use smallvec::SmallVec;
 
 use crate::limit::{Cost, Limit, Verdict};
-use crate::units::{Hits, Span, Timestamp};
+use crate::units::{Hits, Timestamp};
 
+pub use error::{Cause, Outage, StoreError};
+pub use health::{Circuit, StoreHealth};
 pub use key::{KeyBuf, KeyRef, KeyWriter, Tag};
 
 /// One verdict per charge of a [`Plan`], in its order.
@@ -131,35 +135,6 @@ impl Group<'_> {
             _ if !passed => None,
             (_, Cost::Refund(_) | Cost::Reset) => Some(Cost::Refund(Hits::ZERO)),
             _ => Some(Cost::Check),
-        }
-    }
-}
-
-/// Why a store could not decide.
-#[derive(Debug, Clone, thiserror::Error)]
-pub enum StoreError {
-    /// No answer within the deadline of a decision.
-    #[error("the store did not answer within {0}")]
-    Timeout(Span),
-    /// No connection, or the server says that it cannot serve now.
-    #[error("the store is unavailable: {0}")]
-    Unavailable(String),
-    /// Too many decisions wait already.
-    #[error("the queue in front of the store is full ({0} decisions wait)")]
-    Overloaded(usize),
-    /// The answer was not one that the script gives.
-    #[error("the store answered something unexpected: {0}")]
-    Protocol(String),
-}
-
-impl StoreError {
-    /// A short constant name, for metric labels.
-    pub const fn kind(&self) -> &'static str {
-        match self {
-            Self::Timeout(_) => "timeout",
-            Self::Unavailable(_) => "unavailable",
-            Self::Overloaded(_) => "overloaded",
-            Self::Protocol(_) => "protocol",
         }
     }
 }

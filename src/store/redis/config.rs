@@ -6,6 +6,7 @@ use std::num::NonZeroUsize;
 use deadpool_redis::redis::io::tcp::TcpSettings;
 use deadpool_redis::redis::{ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
 
+use super::credentials::Credentials;
 use crate::units::Span;
 
 /// Where Redis is and how decisions are sent to it.
@@ -13,6 +14,8 @@ use crate::units::Span;
 pub struct RedisConfig {
     /// `redis://[[user]:password@]host[:port][/db]` or `redis+unix:///path/to/socket[?db=N]`.
     pub url: String,
+    /// Who we are to it.
+    pub credentials: Credentials,
     /// How many connections, each with a queue in front of it.
     pub lanes: NonZeroUsize,
     /// Most requests that one script call decides.
@@ -51,6 +54,7 @@ impl RedisConfig {
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
+            credentials: Credentials::default(),
             lanes: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
             batch_max: at_least_one(64),
             queue_max: at_least_one(1024),

@@ -1,9 +1,10 @@
-//! What it means when a call of Redis fails.
+//! What it means when a call of Redis fails: one rule for each kind of failure.
+//! `docs/failure.md` has the same rules for operators.
 
 use deadpool_redis::PoolError;
 use deadpool_redis::redis::{ErrorKind, RedisError, ServerErrorKind};
 
-use crate::store::StoreError;
+use crate::store::{Cause, Outage, StoreError};
 use crate::units::Span;
 
 /// A failed batch.
@@ -15,51 +16,143 @@ pub(super) struct Failure {
     pub(super) lost: bool,
 }
 
+/// What to make of an error.
+struct Rule {
+    cause: Cause,
+    /// Whether a new connection may be better: the name of the server may lead
+    /// elsewhere by now, or the credentials may have changed.
+    reconnect: bool,
+    /// What to do about it, where that is not plain.
+    advice: &'static str,
+}
+
+const fn rule(cause: Cause, advice: &'static str) -> Rule {
+    Rule { cause, reconnect: false, advice }
+}
+
+impl Rule {
+    const fn reconnecting(self) -> Self {
+        Self { reconnect: true, ..self }
+    }
+
+    /// The rule for an error that begins with this code.
+    fn of_code(code: &str) -> Option<Self> {
+        Some(match code {
+            "LOADING" => rule(Cause::Loading, ""),
+            "BUSY" => rule(Cause::Busy, "somebody's script runs for too long"),
+            // A server that became a replica stays one; its name may lead to
+            // the new master by now.
+            "READONLY" => rule(Cause::ReadOnly, "name the master").reconnecting(),
+            "MASTERDOWN" => rule(Cause::MasterDown, "name the master").reconnecting(),
+            "OOM" => rule(Cause::OutOfMemory, "raise maxmemory, or choose an eviction policy"),
+            "MISCONF" => rule(Cause::Persistence, "Redis cannot save its data: see its log"),
+            "NOREPLICAS" => rule(Cause::Persistence, "see min-replicas-to-write"),
+            "MOVED" | "ASK" | "TRYAGAIN" | "CROSSSLOT" => {
+                rule(Cause::Cluster, "this is a node of Redis Cluster; name a Redis that is not")
+            }
+            "CLUSTERDOWN" => rule(Cause::Cluster, "the cluster does not serve every slot"),
+            "NOPERM" => rule(Cause::Permission, RIGHTS),
+            "NOAUTH" | "WRONGPASS" => {
+                rule(Cause::Login, "check the user and the password").reconnecting()
+            }
+            "WRONGTYPE" => rule(
+                Cause::WrongType,
+                "a key of the counters holds something else; delete it, or give the service a key \
+                 prefix of its own",
+            ),
+            _ => return None,
+        })
+    }
+
+    /// The rule for an error of the client library or the server.
+    fn of(error: &RedisError) -> Self {
+        if let Some(rule) = error.code().and_then(Self::of_code) {
+            return rule;
+        }
+        let says = |text| error.detail().is_some_and(|detail| detail.contains(text));
+        match error.kind() {
+            ErrorKind::AuthenticationFailed => rule(Cause::Login, "check the user and the password"),
+            _ if says("max number of clients") => rule(Cause::MaxClients, "raise maxclients"),
+            // So older servers say that a script may not do what it needs.
+            _ if says("can't run this command") => rule(Cause::Permission, RIGHTS),
+            ErrorKind::Io => rule(Cause::Connection, "").reconnecting(),
+            _ => rule(Cause::Other, ""),
+        }
+    }
+}
+
+const RIGHTS: &str = "give its user the commands that the README lists, on keys with the prefix of \
+                      the counters";
+
 impl Failure {
     /// What `error` means, from the server of this name.
     pub(super) fn of(error: &RedisError, server: &str) -> Self {
-        let text = format!("Redis at {server}: {}", describe(error));
-        // A server that became a replica stays one; the name may lead to the
-        // new master by now.
-        let demoted = error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly);
+        let rule = Rule::of(error);
+        let text = format!("Redis at {server}: {}", with_advice(&describe(error), rule.advice));
         let error_is_ours = matches!(
             error.kind(),
-            ErrorKind::Server(ServerErrorKind::ResponseError | ServerErrorKind::CrossSlot)
+            ErrorKind::Server(ServerErrorKind::ResponseError)
                 | ErrorKind::Parse
                 | ErrorKind::UnexpectedReturnType
         );
         Self {
-            lost: demoted || error.is_unrecoverable_error() || error.is_io_error(),
-            error: if error_is_ours {
+            lost: rule.reconnect || error.is_unrecoverable_error(),
+            error: if error_is_ours && rule.cause == Cause::Other {
                 StoreError::Protocol(text)
             } else {
-                StoreError::Unavailable(text)
+                StoreError::unavailable(rule.cause, text)
             },
         }
     }
 
     /// The server of this name has not answered for so long.
     pub(super) fn silent(server: &str, patience: Span) -> Self {
-        let text = format!("Redis at {server}: no answer within {patience}");
-        Self { error: StoreError::Unavailable(text), lost: true }
+        Self::lost(Cause::Connection, format!("Redis at {server}: no answer within {patience}"))
     }
 
     /// The server of this name closed the connection.
     pub(super) fn closed(server: &str) -> Self {
         let text = format!("Redis at {server}: the server closed the connection");
-        Self { error: StoreError::Unavailable(text), lost: true }
+        Self::lost(Cause::Connection, text)
     }
 
     /// There is no connection to the server of this name.
     pub(super) fn to_connect(error: &PoolError, server: &str, patience: Span) -> Self {
-        let why = match error {
-            PoolError::Backend(error) => describe(error),
-            PoolError::Timeout(_) => format!("no connection within {patience}"),
-            other => other.to_string(),
+        let (cause, why) = match error {
+            PoolError::Backend(error) => {
+                let rule = Rule::of(error);
+                (rule.cause, with_advice(&describe(error), rule.advice))
+            }
+            PoolError::Timeout(_) => (Cause::Connection, format!("no answer within {patience}")),
+            other => (Cause::Other, other.to_string()),
         };
-        let text = format!("Redis at {server}: cannot connect: {why}");
-        Self { error: StoreError::Unavailable(text), lost: true }
+        Self::lost(cause, format!("Redis at {server}: cannot connect: {why}"))
     }
+
+    fn lost(cause: Cause, text: String) -> Self {
+        Self { error: StoreError::unavailable(cause, text), lost: true }
+    }
+}
+
+/// Why the script could not use a counter of one request, in the words of Redis,
+/// which name no key.
+pub(super) fn unusable_counter(why: &[u8]) -> StoreError {
+    let why = String::from_utf8_lossy(why);
+    let why: String = why.chars().filter(|char| !char.is_control()).collect();
+    let rule = match why.split(' ').next().and_then(Rule::of_code) {
+        Some(rule) => rule,
+        None if why.contains("can't run this command") => rule(Cause::Permission, RIGHTS),
+        None => rule(Cause::Other, ""),
+    };
+    let outage = Outage::new(rule.cause, with_advice(&why, rule.advice));
+    match rule.cause {
+        Cause::WrongType | Cause::Permission | Cause::Other => StoreError::Counter(outage),
+        _ => StoreError::Unavailable(outage),
+    }
+}
+
+fn with_advice(what: &str, advice: &str) -> String {
+    if advice.is_empty() { what.to_owned() } else { format!("{what} ({advice})") }
 }
 
 /// The error in the words of the server, where they are its words.

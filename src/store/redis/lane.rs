@@ -9,28 +9,29 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use deadpool_redis::redis::{AsyncConnectionConfig, PushInfo, PushKind, Value};
-use deadpool_redis::{Connection, Manager, Pool, Runtime};
+use deadpool_redis::Connection;
+use deadpool_redis::redis::Value;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
 use super::backoff::Backoff;
+use super::breaker::Breaker;
 use super::config::{RedisConfig, RedisConfigError, Server};
+use super::dial::{Dialer, PATIENCE};
 use super::failure::Failure;
-use super::health::Health;
 use super::request::Request;
 use super::script::Batch;
+use super::upstream::gone;
 use crate::store::StoreError;
 use crate::units::Span;
-
-/// How long a connection attempt or an answer may take before the connection
-/// is given up. Much longer than a decision may take: a server that is slow
-/// for a moment is not helped by everybody connecting again.
-const PATIENCE: Span = Span::from_secs(1);
 
 /// More waiting requests than anybody can want, so that no configuration asks
 /// for more than the queue can be made for.
 const MAX_QUEUE: usize = 1 << 20;
+
+/// Which failed attempt to connect is worth a line in the log: about 2 s after
+/// the connection was lost.
+const TELLING_ATTEMPT: u32 = 6;
 
 /// The near end of a lane.
 #[derive(Debug)]
@@ -45,19 +46,17 @@ impl Lane {
     pub(super) fn new(
         server: &Server,
         config: &RedisConfig,
-        health: &Arc<Health>,
+        breaker: &Arc<Breaker>,
     ) -> Result<(Self, impl Future<Output = ()> + use<>), RedisConfigError> {
         let (queue, requests) = mpsc::channel(config.queue_max.get().min(MAX_QUEUE));
-        let (pushes, news) = mpsc::unbounded_channel();
         let up = Arc::new(AtomicBool::new(false));
         let worker = Worker {
-            pool: pool(server, pushes)?,
-            server: server.name.clone(),
+            dialer: Dialer::new(server, config)?,
             requests,
-            news,
             held: None,
+            served: false,
             up: Arc::clone(&up),
-            health: Arc::clone(health),
+            breaker: Arc::clone(breaker),
             batch_max: config.batch_max.get(),
             deadline: config.deadline,
         };
@@ -73,42 +72,21 @@ impl Lane {
     pub(super) fn submit(&self, request: Request) -> Result<(), StoreError> {
         self.queue.try_send(request).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => StoreError::Overloaded(self.queue.max_capacity()),
-            mpsc::error::TrySendError::Closed(_) => super::gone(),
+            mpsc::error::TrySendError::Closed(_) => gone(),
         })
     }
 }
 
-/// A pool for the one connection of a lane. It is checked out when the lane
-/// connects and not for each decision, since a check-out costs a round trip.
-fn pool(
-    server: &Server,
-    pushes: mpsc::UnboundedSender<PushInfo>,
-) -> Result<Pool, RedisConfigError> {
-    let connection = AsyncConnectionConfig::new()
-        .set_connection_timeout(Some(PATIENCE.into()))
-        .set_response_timeout(None)
-        .set_push_sender(pushes);
-    let manager = Manager::new_with_config(server.info.clone(), connection)
-        .map_err(|error| RedisConfigError::Url(error.to_string()))?;
-    Pool::builder(manager)
-        .max_size(1)
-        .create_timeout(Some(PATIENCE.into()))
-        .runtime(Runtime::Tokio1)
-        .build()
-        .map_err(|_| RedisConfigError::Runtime)
-}
-
 /// The far end of a lane.
 struct Worker {
-    pool: Pool,
-    server: String,
+    dialer: Dialer,
     requests: mpsc::Receiver<Request>,
-    /// What the server says unasked; here, that a connection was closed.
-    news: mpsc::UnboundedReceiver<PushInfo>,
     /// A request that did not go into the last batch.
     held: Option<Request>,
+    /// The connection has answered.
+    served: bool,
     up: Arc<AtomicBool>,
-    health: Arc<Health>,
+    breaker: Arc<Breaker>,
     batch_max: usize,
     deadline: Span,
 }
@@ -123,24 +101,38 @@ enum End {
 
 impl Worker {
     /// Connects, serves, and connects again, until the store is dropped. The
-    /// first requests wait for the first connection; later ones are answered
-    /// at once while there is none.
+    /// first requests wait for the first connection, and those that find it
+    /// broken for one attempt to replace it; all others are answered at once.
     async fn run(mut self) {
         let mut backoff = Backoff::default();
-        let mut attempt = connect(&self.pool, &mut self.news, &self.server).await;
+        let mut attempt = self.dialer.dial().await.map_err(End::Lost);
         loop {
             let end = match attempt {
-                Ok(connection) => {
-                    backoff = Backoff::default();
-                    self.health.lane_is_up(&self.server);
-                    self.serve(connection).await
-                }
+                Ok(connection) => self.serve(connection).await,
                 Err(end) => end,
             };
             let End::Lost(failure) = end else { return };
-            self.set_up(false);
-            self.health.lane_is_down(&failure.error);
-            attempt = self.reconnect(backoff.next_delay(), &failure.error).await;
+            self.breaker.doubt();
+            attempt = if std::mem::take(&mut self.served) {
+                // It worked until now. If the next one does as well, hardly
+                // anybody notices: those who ask may wait for it.
+                backoff = Backoff::default();
+                self.dialer.dial().await.map_err(End::Lost)
+            } else {
+                self.tell(&failure.error, backoff.attempts());
+                self.reconnect(backoff.next_delay(), &failure.error).await
+            };
+        }
+    }
+
+    /// Tells that there is no connection after so many attempts to get one. That
+    /// the store is away is told by the breaker, once for all lanes; but where
+    /// other lanes go on, one that cannot be opened would go unnoticed.
+    fn tell(&self, error: &StoreError, attempts: u32) {
+        if attempts == TELLING_ATTEMPT && self.breaker.is_calm() {
+            tracing::warn!(%error, "one of the connections to the store cannot be made again");
+        } else {
+            tracing::debug!(%error, attempts, "no connection to the store; trying to connect");
         }
     }
 
@@ -150,10 +142,10 @@ impl Worker {
         if let Some(request) = self.held.take() {
             request.answer(Err(error.clone()));
         }
-        let Self { pool, news, server, requests, .. } = self;
+        let Self { dialer, requests, .. } = self;
         let mut attempt = pin!(async {
             sleep(delay).await;
-            connect(pool, news, server).await
+            dialer.dial().await.map_err(End::Lost)
         });
         loop {
             tokio::select! {
@@ -169,13 +161,18 @@ impl Worker {
     /// Serves until there is no connection any more, and tells why.
     async fn serve(&mut self, mut connection: Connection) -> End {
         self.set_up(true);
+        // Whether the store is back is worth a question.
+        self.breaker.doubt();
         let end = loop {
             let batch = match self.next_batch().await {
                 Ok(batch) => batch,
                 Err(end) => break end,
             };
             match self.exchange(&mut connection, &batch).await {
-                Ok(reply) => batch.answer(&reply),
+                Ok(reply) => {
+                    self.served = true;
+                    batch.answer(&reply);
+                }
                 Err(failure) => {
                     batch.fail(&failure.error);
                     if failure.lost {
@@ -184,8 +181,8 @@ impl Worker {
                 }
             }
         };
-        // Out of the pool with it, or the pool would check it and hand it out
-        // again.
+        self.set_up(false);
+        // Out of the pool with it, or the pool would keep it.
         drop(Connection::take(connection));
         end
     }
@@ -214,8 +211,8 @@ impl Worker {
             } else {
                 tokio::select! {
                     biased;
-                    () = disconnection(&mut self.news) => {
-                        return Err(End::Lost(Failure::closed(&self.server)));
+                    () = self.dialer.disconnection() => {
+                        return Err(End::Lost(Failure::closed(self.dialer.name())));
                     }
                     request = self.requests.recv() => request.ok_or(End::Dropped)?,
                 }
@@ -240,35 +237,12 @@ impl Worker {
         }
         match outcome {
             Ok(Ok(reply)) => Ok(reply),
-            Ok(Err(error)) => Err(Failure::of(&error, &self.server)),
-            Err(_) => Err(Failure::silent(&self.server, patience)),
+            Ok(Err(error)) => Err(Failure::of(&error, self.dialer.name())),
+            Err(_) => Err(Failure::silent(self.dialer.name(), patience)),
         }
     }
 
     fn set_up(&self, up: bool) {
         self.up.store(up, Ordering::Relaxed);
     }
-}
-
-/// One attempt to connect.
-async fn connect(
-    pool: &Pool,
-    news: &mut mpsc::UnboundedReceiver<PushInfo>,
-    server: &str,
-) -> Result<Connection, End> {
-    // What is still there is about connections of the past.
-    while news.try_recv().is_ok() {}
-    let attempt = pool.get().await;
-    attempt.map_err(|error| End::Lost(Failure::to_connect(&error, server, PATIENCE)))
-}
-
-/// Waits until the server has closed the connection.
-async fn disconnection(news: &mut mpsc::UnboundedReceiver<PushInfo>) {
-    // The pool holds the other end for as long as the lane lives.
-    while let Some(push) = news.recv().await {
-        if push.kind == PushKind::Disconnection {
-            return;
-        }
-    }
-    std::future::pending::<()>().await;
 }

@@ -3,32 +3,35 @@
 //! Decisions ride together: each lane has one connection and sends one script
 //! call for all requests that wait in front of it. The script decides each
 //! request as a whole, by the clock of Redis.
+//!
+//! Behind a circuit breaker: while Redis is away, decisions fail at once.
 
 mod backoff;
+mod breaker;
 mod config;
+mod credentials;
+mod dial;
 mod failure;
-mod health;
 mod lane;
 mod msgpack;
 mod parameters;
+mod probe;
 mod request;
 mod script;
+mod upstream;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 
-use super::{Plan, StoreError, Verdicts};
+use super::{Plan, StoreError, StoreHealth, Verdicts};
 use crate::units::Span;
-use health::Health;
-use lane::Lane;
-use request::Request;
+use upstream::Upstream;
 
 pub use config::{RedisConfig, RedisConfigError};
+pub use credentials::{Credentials, Password, Secret};
 
 /// How long [`RedisStore::ping`] waits: it asks whether Redis answers at all.
 const PING_DEADLINE: Span = Span::from_millis(500);
@@ -36,10 +39,8 @@ const PING_DEADLINE: Span = Span::from_millis(500);
 /// Counters in Redis.
 #[derive(Debug)]
 pub struct RedisStore {
-    lanes: Vec<Lane>,
-    next: AtomicUsize,
+    upstream: Arc<Upstream>,
     deadline: Span,
-    key_prefix: Box<str>,
     /// What serves the lanes; ended when the store is dropped.
     _tasks: JoinSet<()>,
 }
@@ -56,21 +57,14 @@ impl RedisStore {
             return Err(RedisConfigError::Deadline);
         }
         let runtime = Handle::try_current().map_err(|_| RedisConfigError::Runtime)?;
-        let health = Arc::new(Health::default());
         let mut tasks = JoinSet::new();
-        let mut lanes = Vec::new();
-        for _ in 0..config.lanes.get() {
-            let (lane, task) = Lane::new(&server, config, &health)?;
-            tasks.spawn_on(task, &runtime);
-            lanes.push(lane);
+        let (upstream, lanes) = Upstream::new(&server, config)?;
+        for lane in lanes {
+            tasks.spawn_on(lane, &runtime);
         }
-        Ok(Self {
-            lanes,
-            next: AtomicUsize::new(0),
-            deadline: config.deadline,
-            key_prefix: config.key_prefix.as_str().into(),
-            _tasks: tasks,
-        })
+        let upstream = Arc::new(upstream);
+        tasks.spawn_on(probe::watch(Arc::clone(&upstream), config.deadline), &runtime);
+        Ok(Self { upstream, deadline: config.deadline, _tasks: tasks })
     }
 
     /// Decides all charges of `plan` atomically.
@@ -83,39 +77,21 @@ impl RedisStore {
         if plan.charges.is_empty() {
             return Ok(Verdicts::new());
         }
-        self.ask(plan, self.deadline).await
+        self.upstream.decide(plan, self.deadline).await
     }
 
-    /// Asks Redis to decide nothing: shows that it can be reached and lets us
-    /// run the script.
+    /// Asks Redis for a decision that nobody needs, now and with more patience
+    /// than callers have: shows that it can be reached and lets us decide.
+    /// Decisions follow from what comes of it.
     ///
     /// # Errors
     /// When a decision would fail now; the error says why.
     pub async fn ping(&self) -> Result<(), StoreError> {
-        self.ask(&Plan::default(), PING_DEADLINE.max(self.deadline)).await.map(drop)
+        probe::ask(&self.upstream, PING_DEADLINE.max(self.deadline)).await
     }
 
-    async fn ask(&self, plan: &Plan, deadline: Span) -> Result<Verdicts, StoreError> {
-        let (answer, answered) = oneshot::channel();
-        let lane = self.lane().ok_or_else(gone)?;
-        lane.submit(Request::new(plan, &self.key_prefix, answer))?;
-        match timeout(deadline.into(), answered).await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => Err(gone()),
-            Err(_) => Err(StoreError::Timeout(deadline)),
-        }
+    /// What is known of Redis, and what will be.
+    pub fn health(&self) -> watch::Receiver<StoreHealth> {
+        self.upstream.breaker().health()
     }
-
-    /// The next lane in turn, past those that are down unless all are.
-    fn lane(&self) -> Option<&Lane> {
-        let turn = self.next.fetch_add(1, Ordering::Relaxed) % self.lanes.len().max(1);
-        let (before, after) = self.lanes.split_at_checked(turn)?;
-        let mut in_turn = after.iter().chain(before);
-        in_turn.clone().find(|lane| lane.is_up()).or_else(|| in_turn.next())
-    }
-}
-
-/// The task behind a lane has ended, which happens when its runtime shuts down.
-fn gone() -> StoreError {
-    StoreError::Unavailable("the store is shutting down".into())
 }

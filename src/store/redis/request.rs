@@ -4,6 +4,7 @@
 use smallvec::SmallVec;
 use tokio::sync::oneshot;
 
+use super::failure::unusable_counter;
 use super::msgpack::{Item, Reader, put_negative, put_number};
 use crate::limit::{Cost, Verdict};
 use crate::store::{Group, Plan, Role, StoreError, Verdicts};
@@ -141,7 +142,7 @@ fn read_answer(reply: &mut Reader<'_>, charges: usize) -> Answer {
     for nth in 0..charges {
         let allowed = match reply.item() {
             Some(Item::Number(allowed)) => allowed == 1,
-            Some(Item::Text(why)) if nth == 0 => return Err(unreadable(why)),
+            Some(Item::Text(why)) if nth == 0 => return Err(unusable_counter(why)),
             Some(Item::Text(_)) | None => return Err(malformed()),
         };
         verdicts.push(read_verdict(reply, allowed).ok_or_else(malformed)?);
@@ -162,24 +163,6 @@ fn read_verdict(reply: &mut Reader<'_>, allowed: bool) -> Option<Verdict> {
     })
 }
 
-/// The script could not read a counter of the request. The words are those of
-/// Redis and name no key.
-fn unreadable(why: &[u8]) -> StoreError {
-    let why = String::from_utf8_lossy(why);
-    if why.starts_with("WRONGTYPE") {
-        return StoreError::Protocol(
-            "a key of the counters holds something else (WRONGTYPE); delete it, or give the \
-             service a key prefix of its own"
-                .into(),
-        );
-    }
-    let why: String = why.chars().filter(|char| !char.is_control()).collect();
-    StoreError::Unavailable(format!(
-        "Redis did not let the script read a counter ({why}); give its user the commands that \
-         the README lists, on keys with the prefix of the counters"
-    ))
-}
-
 /// The reply is not one that the script gives.
 pub(super) fn malformed() -> StoreError {
     StoreError::Protocol(
@@ -194,6 +177,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::store::Cause;
     use crate::store::redis::msgpack::put_array;
 
     fn answer(items: &[u8], charges: usize) -> Answer {
@@ -217,8 +201,14 @@ mod tests {
 
     #[test]
     fn a_text_instead_is_the_failure_of_the_whole_request() {
-        assert!(matches!(answer(b"\xa9WRONGTYPE", 3), Err(StoreError::Protocol(_))));
-        assert!(matches!(answer(b"\xa6NOPERM", 3), Err(StoreError::Unavailable(_))));
+        for (text, cause) in
+            [(&b"\xa9WRONGTYPE"[..], Cause::WrongType), (b"\xa6NOPERM", Cause::Permission)]
+        {
+            match answer(text, 3) {
+                Err(StoreError::Counter(outage)) => assert_eq!(outage.cause, cause),
+                other => panic!("{other:?}"),
+            }
+        }
     }
 
     proptest! {

@@ -1,0 +1,105 @@
+//! How a lane gets its connection.
+
+use deadpool_redis::redis::{AsyncConnectionConfig, PushInfo, PushKind};
+use deadpool_redis::{Connection, Manager, Pool, Runtime};
+use tokio::sync::mpsc;
+
+use super::config::{RedisConfig, RedisConfigError, Server};
+use super::credentials::Credentials;
+use super::failure::Failure;
+use crate::store::{Cause, StoreError};
+use crate::units::Span;
+
+/// How long an attempt to connect, or an answer, may take before the connection
+/// is given up. Much longer than a decision may take: a server that is slow for
+/// a moment is not helped by everybody connecting again.
+pub(super) const PATIENCE: Span = Span::from_secs(1);
+
+/// Connects to a server as it is configured now: its name is looked up and its
+/// password read each time.
+#[derive(Debug)]
+pub(super) struct Dialer {
+    server: Server,
+    credentials: Credentials,
+    /// Given to every connection.
+    pushes: mpsc::UnboundedSender<PushInfo>,
+    /// What the server says unasked; here, that a connection was closed.
+    news: mpsc::UnboundedReceiver<PushInfo>,
+}
+
+impl Dialer {
+    /// A dialer for `server`.
+    ///
+    /// # Errors
+    /// When no connection could ever be made.
+    pub(super) fn new(server: &Server, config: &RedisConfig) -> Result<Self, RedisConfigError> {
+        let (pushes, news) = mpsc::unbounded_channel();
+        let (server, credentials) = (server.clone(), config.credentials.clone());
+        let dialer = Self { server, credentials, pushes, news };
+        let info = dialer.server.info.clone();
+        dialer.pool(info).map_err(|error| match error {
+            Unable::Manager(error) => RedisConfigError::Url(error),
+            Unable::Runtime => RedisConfigError::Runtime,
+        })?;
+        Ok(dialer)
+    }
+
+    /// What to call the server in messages.
+    pub(super) fn name(&self) -> &str {
+        &self.server.name
+    }
+
+    /// One attempt to connect.
+    pub(super) async fn dial(&mut self) -> Result<Connection, Failure> {
+        // What is still there is about connections of the past.
+        while self.news.try_recv().is_ok() {}
+        let failed = |error| Failure { error, lost: true };
+        let info = self.credentials.apply(self.server.info.clone()).await.map_err(failed)?;
+        let pool = self.pool(info).map_err(|error| failed(error.into()))?;
+        let attempt = pool.get().await;
+        attempt.map_err(|error| Failure::to_connect(&error, self.name(), PATIENCE))
+    }
+
+    /// Waits until the server has closed the connection.
+    pub(super) async fn disconnection(&mut self) {
+        // Never ends by itself: the other end is here, too.
+        while let Some(push) = self.news.recv().await {
+            if push.kind == PushKind::Disconnection {
+                return;
+            }
+        }
+    }
+
+    /// A pool for one connection. It is checked out when the lane connects and
+    /// not for each decision, since a check-out costs a round trip.
+    fn pool(&self, info: deadpool_redis::redis::ConnectionInfo) -> Result<Pool, Unable> {
+        let connection = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(PATIENCE.into()))
+            .set_response_timeout(None)
+            .set_push_sender(self.pushes.clone());
+        let manager = Manager::new_with_config(info, connection)
+            .map_err(|error| Unable::Manager(error.to_string()))?;
+        Pool::builder(manager)
+            .max_size(1)
+            .create_timeout(Some(PATIENCE.into()))
+            .runtime(Runtime::Tokio1)
+            .build()
+            .map_err(|_| Unable::Runtime)
+    }
+}
+
+/// Why there is no pool.
+enum Unable {
+    Manager(String),
+    Runtime,
+}
+
+impl From<Unable> for StoreError {
+    fn from(unable: Unable) -> Self {
+        let text = match unable {
+            Unable::Manager(error) => error,
+            Unable::Runtime => "there is no runtime for connections".into(),
+        };
+        Self::unavailable(Cause::Other, text)
+    }
+}
