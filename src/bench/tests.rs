@@ -195,7 +195,7 @@ fn the_table_has_every_count() {
         "  OVER     24",
         "  failed   24 Unavailable",
         "  failed   1 unanswered",
-        "  unsent   100, since the server fell behind",
+        "  unsent   100, since 1 were in flight",
         "CPU        server: 13888.9 us per decision",
         "           client: 13888.9 us per decision",
     ] {

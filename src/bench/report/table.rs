@@ -11,7 +11,7 @@ impl fmt::Display for Report {
         writeln!(f, "target     {}", self.target)?;
         writeln!(
             f,
-            "load       {pace}, at most {} in flight on {} connections, {} client threads",
+            "load       {pace}; in flight {}, connections {}, client threads {}",
             load.in_flight, load.connections, load.threads
         )?;
         writeln!(
@@ -31,7 +31,8 @@ impl fmt::Display for Report {
             writeln!(f, "  failed   {count} {name}")?;
         }
         if self.calls.unsent > 0 {
-            writeln!(f, "  unsent   {}, since the server fell behind", self.calls.unsent)?;
+            let (unsent, most) = (self.calls.unsent, load.in_flight);
+            writeln!(f, "  unsent   {unsent}, since {most} were in flight when they fell due")?;
         }
         writeln!(f, "decisions  {:.0}/s", self.decisions_per_second)?;
         self.latency_line(f)?;
