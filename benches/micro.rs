@@ -106,7 +106,7 @@ fn key(criterion: &mut Criterion) {
     }
 }
 
-/// Every algorithm, with limits that admit most hits.
+/// Every algorithm, with limits that admit a hit every two milliseconds.
 fn limits() -> [(&'static str, Limit); 6] {
     let hits = Hits::new(1_000);
     let rate = Rate::new(hits, hits, Span::from_secs(1)).expect("a rate");
@@ -125,7 +125,12 @@ fn limits() -> [(&'static str, Limit); 6] {
         ),
         ("token_bucket", Limit::TokenBucket(TokenBucket::new(rate))),
         ("gcra", Limit::Gcra(Gcra::new(rate))),
-        ("lockout", Limit::Lockout(Lockout::new(hits, second, HOUR).expect("a lockout"))),
+        (
+            "lockout",
+            Limit::Lockout(
+                Lockout::new(Hits::new(10), Span::from_millis(15), HOUR).expect("a lockout"),
+            ),
+        ),
     ]
 }
 

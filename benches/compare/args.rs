@@ -35,9 +35,22 @@ pub enum Command {
     /// Decides by three separate commands to Redis.
     #[command(hide = true)]
     Naive {
+        /// How connections are shared.
+        #[arg(value_enum)]
+        sharing: Sharing,
         /// The URL of Redis.
         redis: String,
     },
+}
+
+/// How decisions share connections to Redis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum)]
+pub enum Sharing {
+    /// All at once on a few: commands of different decisions ride together.
+    Multiplexed,
+    /// Each on one of a pool, by the defaults of the library, which also asks
+    /// for a sign of life each time.
+    Pooled,
 }
 
 /// How threads and connections go together.

@@ -4,8 +4,8 @@ use std::error::Error;
 
 use tidegate::bench::{Ask, Distribution};
 
-use crate::args::{Options, RuntimeKind};
-use crate::figures::{MANY_RULES, REFUSED, THREE};
+use crate::args::{Options, RuntimeKind, Sharing};
+use crate::figures::{COMMANDS, MANY_RULES, POOLED_COMMANDS, REFUSED, THREE};
 use crate::process;
 
 /// Keys that descriptors draw from. The refused key of the rules has as many
@@ -27,7 +27,7 @@ pub enum Server {
     /// Counters in memory or Redis, few rules or many.
     Tidegate { redis: bool, many_rules: bool },
     /// Three commands to Redis per decision.
-    Naive,
+    Naive(Sharing),
     /// One of the command line.
     Peer { name: String, command: String },
 }
@@ -49,7 +49,7 @@ impl Server {
         match self {
             Self::Noop(_) => false,
             Self::Tidegate { redis, .. } => *redis,
-            Self::Naive => true,
+            Self::Naive(_) => true,
             Self::Peer { command, .. } => command.contains("{redis}"),
         }
     }
@@ -72,7 +72,8 @@ pub fn all(options: &Options) -> Result<Vec<Lane>, Box<dyn Error>> {
         Lane::new(&format!("no-op{THREE}"), Server::Noop(RuntimeKind::Default), ask(BASE, 3)?),
         Lane::new(&format!("memory{THREE}"), memory(), ask(BASE, 3)?),
         Lane::new("Redis", redis(), ask(BASE, 1)?),
-        Lane::new("Redis, three commands", Server::Naive, ask(BASE, 1)?),
+        Lane::new(COMMANDS, Server::Naive(Sharing::Multiplexed), ask(BASE, 1)?),
+        Lane::new(POOLED_COMMANDS, Server::Naive(Sharing::Pooled), ask(BASE, 1)?),
         Lane::new(&format!("Redis{THREE}"), redis(), ask(BASE, 3)?),
         Lane::new(&format!("memory{REFUSED}"), memory(), refused()?),
         Lane::new(&format!("Redis{REFUSED}"), redis(), refused()?),

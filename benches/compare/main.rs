@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     let Cli { command, options } = Cli::parse();
     let done = match command {
         Some(Command::Noop { runtime }) => servers::noop::run(runtime),
-        Some(Command::Naive { redis }) => servers::naive::run(&redis),
+        Some(Command::Naive { sharing, redis }) => servers::naive::run(sharing, &redis),
         None => compare(&options),
     };
     match done {

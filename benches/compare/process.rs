@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use tidegate::bench::{Process, Target};
 
-use crate::args::{Options, RuntimeKind};
+use crate::args::{Options, RuntimeKind, Sharing};
 use crate::lanes::Server;
 
 /// How long a server may take to start; reading many rules takes a while.
@@ -47,16 +47,21 @@ impl Running {
                 };
                 Self::announced(&mut own(&["noop", kind])?, None)
             }
-            Server::Naive => {
+            Server::Naive(sharing) => {
                 let redis = Redis::start(options)?;
-                Self::announced(&mut own(&["naive", &redis.url()])?, Some(redis))
+                let sharing = match sharing {
+                    Sharing::Multiplexed => "multiplexed",
+                    Sharing::Pooled => "pooled",
+                };
+                Self::announced(&mut own(&["naive", sharing, &redis.url()])?, Some(redis))
             }
             Server::Tidegate { redis, .. } => {
                 let redis = if *redis { Some(Redis::start(options)?) } else { None };
                 let store = redis.as_ref().map_or("memory".into(), Redis::url);
                 let mut command = Command::new(&options.tidegate);
                 command.args(["serve", "--listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0"]);
-                command.args(["--reload-interval", "0", "--store", &store, "--config"]).arg(rules);
+                command.args(["--reload-interval", "0", "--log-level", "warn"]);
+                command.args(["--store", &store, "--config"]).arg(rules);
                 Self::announced(&mut command, redis)
             }
             Server::Peer { name, command } => Self::peer(name, command, options, rules),
