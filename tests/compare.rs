@@ -9,8 +9,14 @@ mod markdown;
 #[path = "../benches/compare/results.rs"]
 mod results;
 
-use figures::{Figure, Goal, Quantity, median};
+use figures::{ALGORITHMS, Figure, Goal, Quantity, median};
+use tidegate::policy::{LoadOptions, load_texts};
+use tidegate::store::KeyBuf;
+use tidegate::telemetry::metrics::Metrics;
+
 use results::{LaneResult, Machine, Results, Sample, Setup};
+
+const RULES: &str = include_str!("../benches/compare/rules.yaml");
 
 /// A lane with these server CPU times, one a round.
 fn lane(name: &str, server_us: &[f64]) -> LaneResult {
@@ -62,6 +68,17 @@ fn everything() -> Results {
 fn figure<'r>(results: &'r Results, of: &str, quantity: Quantity) -> &'r Figure {
     let found = results.figures.iter().find(|one| one.of == of && one.quantity == quantity);
     found.unwrap_or_else(|| panic!("no {quantity} of {of} in {:#?}", results.figures))
+}
+
+#[test]
+fn there_is_a_rule_for_every_algorithm() {
+    let rules = load_texts(&[("rules.yaml", RULES)], LoadOptions::default(), &Metrics::new());
+    let rules = rules.unwrap_or_else(|error| panic!("{error}"));
+    let domain = rules.domain("bench").expect("the domain that is asked");
+    for name in ALGORITHMS.split(',').chain(["refused"]) {
+        let mut keys = KeyBuf::default();
+        assert!(domain.find([(name, "0000")], &mut keys.writer("bench")).is_some(), "{name}");
+    }
 }
 
 #[test]

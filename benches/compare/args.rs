@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+use crate::figures::ALGORITHMS;
 use crate::results::Setup;
 
 /// Compares servers, each a process of its own, in alternation.
@@ -84,7 +85,7 @@ pub struct Options {
     #[arg(long, value_name = "COUNT", default_value = "64")]
     pub in_flight: NonZeroUsize,
     /// The algorithms to measure: names of rules in `benches/compare/rules.yaml`.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "fixed_window")]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = ALGORITHMS)]
     pub algorithms: Vec<String>,
     /// Measure only what has this in its name; may be given several times. What
     /// it is compared with has to be named as well.

@@ -6,6 +6,10 @@ use serde::Serialize;
 
 use crate::results::{LaneResult, Sample, Setup};
 
+/// The algorithms that are measured unless told otherwise: names of rules in
+/// `rules.yaml`.
+pub const ALGORITHMS: &str = "fixed_window,sliding_window_log,sliding_window_counter,\
+                              token_bucket,gcra,lockout";
 /// Ends the name of a lane with three descriptors in each request.
 pub const THREE: &str = ", 3 descriptors";
 /// Ends the name of a lane where most calls ask for one refused key.
