@@ -14,9 +14,11 @@
 //! - [`transport`]: gRPC and HTTP; decode, call, encode.
 //! - [`telemetry`]: metrics, logs and readiness.
 //! - [`limiter`]: limits for embedding, without the service.
+//! - [`bench`]: a load generator for any server of the protocol.
 //! - [`app`]: puts the parts together; [`cli`]: the commands; [`shutdown`]: the signals.
 
 pub mod app;
+pub mod bench;
 pub mod cli;
 pub mod clock;
 pub mod decide;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
+use super::bench::Bench;
 use super::values::{Value, count, header_name, parsed, ratio, span, truth};
 use crate::app::{ByteSize, Options, StopOptions, StoreArg, StoreOptions};
 use crate::decide::{FailureMode, HeaderNames, Settings};
@@ -18,6 +19,7 @@ Examples:
   tidegate                                         serve ./config.yaml, counters in memory
   tidegate serve --config rules/ --store redis://cache:6379
   tidegate check rules/
+  tidegate bench --descriptor user                 measure a server on this machine
 
 Exit codes: 0 fine, 1 configuration refused or cannot start, 2 wrong usage";
 
@@ -41,6 +43,9 @@ pub enum Command {
     /// Check policies: exit code 0 if they are good, 1 with every fault on
     /// standard error if they are not.
     Check(Check),
+    /// Measure a server, this or any other of Envoy's protocol: decisions per
+    /// second, latency and CPU time.
+    Bench(Box<Bench>),
 }
 
 /// `tidegate check`.

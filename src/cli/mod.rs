@@ -1,6 +1,7 @@
 //! The commands of the program.
 
 mod args;
+mod bench;
 mod check;
 mod serve;
 mod values;
@@ -23,6 +24,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     match Cli::try_parse_from(with_default_command(args.into_iter().collect())) {
         Ok(Cli { command: Command::Serve(serve) }) => serve::run(*serve),
         Ok(Cli { command: Command::Check(check) }) => check::run(&check),
+        Ok(Cli { command: Command::Bench(bench) }) => bench::run(*bench),
         Err(error) => {
             // Help and version come this way, too. If nobody reads it, so be it.
             let _ = error.print();

@@ -152,6 +152,12 @@ impl Running {
         self.stderr.lock().expect("not poisoned").clone()
     }
 
+    /// The id of the process.
+    #[allow(dead_code, reason = "each test binary that includes this uses a part of it")]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// How many files, sockets and pipes the process has open.
     pub fn open_files(&self) -> usize {
         let listed = std::fs::read_dir(format!("/proc/{}/fd", self.child.id()));
