@@ -30,7 +30,7 @@ pub struct Metrics {
     pub config_load_error: IntCounter,
     /// 1 while the configuration on disk is refused and an older one is in force.
     pub config_stale: IntGauge,
-    /// Decisions answered by the failure mode instead of the store, by error kind.
+    /// Decisions answered by the failure mode instead of the store, by reason.
     pub store_errors: IntCounterVec,
     /// Requests answered in full or in part by a failure mode, by mode.
     pub degraded_decisions: IntCounterVec,
@@ -131,7 +131,7 @@ impl Metrics {
             ),
             store_errors: labelled(
                 "tidegate_store_errors",
-                "Decisions that the store failed to make, answered by the failure mode",
+                "Decisions that the store failed to make, by reason, asked or not",
                 "kind",
             ),
             degraded_decisions: labelled(
