@@ -2,6 +2,7 @@
 
 mod options;
 mod reload;
+mod supervise;
 mod sweep;
 
 use std::io;
@@ -18,6 +19,9 @@ use tonic::service::Routes;
 
 pub use options::{ByteSize, Options, StopOptions, StoreArg, StoreOptions};
 pub use reload::Reloader;
+pub use supervise::StoreMissing;
+
+use supervise::Supervisor;
 
 use crate::clock::Clock;
 use crate::decide::Decider;
@@ -44,6 +48,9 @@ pub enum StartError {
     /// The store cannot be what was asked for.
     #[error(transparent)]
     Store(#[from] RedisConfigError),
+    /// The store does not answer and must.
+    #[error(transparent)]
+    Missing(#[from] StoreMissing),
     /// An address cannot be listened on.
     #[error(transparent)]
     Bind(#[from] BindError),
@@ -91,6 +98,7 @@ pub struct App {
     addresses: Addresses,
     reloader: Reloader,
     reload_interval: Span,
+    supervisor: Supervisor,
     threads: NonZeroUsize,
     stop: StopOptions,
 }
@@ -113,6 +121,7 @@ pub async fn build(options: Options) -> Result<App, StartError> {
     let policies = load(&options.config, options.load, &metrics)?;
     metrics.config_load_success.inc();
     let store = open_store(&options.store)?;
+    supervise::first_answer(&store, options.store.required).await?;
     let decider = Decider::new(policies, store, Clock::default(), options.decide, metrics);
     let decider = Arc::new(decider);
     let readiness = Arc::new(Readiness::new(options.config.display().to_string()));
@@ -122,7 +131,9 @@ pub async fn build(options: Options) -> Result<App, StartError> {
     let addresses = Addresses { grpc: bound.address.clone(), http };
 
     let rls = Rls::new(decider.clone(), options.reference_codes);
-    let health = Health::serving().await;
+    let health = Health::starting().await;
+    let mut supervisor = Supervisor::new(&decider, readiness.clone(), health.clone());
+    supervisor.tell(decider.store()).await;
     let services = grpc::services(rls.clone(), &health)?;
     let router = Http::new(rls, decider.clone(), readiness.clone())?.router();
     let reloader =
@@ -135,6 +146,7 @@ pub async fn build(options: Options) -> Result<App, StartError> {
         addresses,
         reloader,
         reload_interval: options.reload_interval,
+        supervisor,
         threads: options.threads,
         stop: options.stop,
     })
@@ -145,7 +157,11 @@ fn open_store(options: &StoreOptions) -> Result<Store, RedisConfigError> {
     Ok(match &options.place {
         StoreArg::Memory => Store::Memory(MemoryStore::new(options.memory_limit.as_usize())),
         StoreArg::Redis(url) => {
-            let config = RedisConfig { deadline: options.deadline, ..RedisConfig::new(url) };
+            let config = RedisConfig {
+                credentials: options.credentials.clone(),
+                deadline: options.deadline,
+                ..RedisConfig::new(url)
+            };
             Store::Redis(RedisStore::connect(&config)?)
         }
     })
@@ -182,6 +198,10 @@ impl App {
             Ok(axum::serve(http_listener, router).with_graceful_shutdown(close).await?)
         });
         tracing::info!(grpc = %self.addresses.grpc, http = %self.addresses.http, "serving");
+        let mut supervision = JoinSet::new();
+        if let Store::Redis(redis) = self.decider.store() {
+            supervision.spawn(self.supervisor.run(redis.health()));
+        }
         let _background = start_background(self.reloader, self.reload_interval, self.decider);
 
         tokio::select! {
@@ -194,6 +214,8 @@ impl App {
             "stopping: health is NOT_SERVING, a second signal ends the process at once"
         );
         self.readiness.drain();
+        // A store that comes back now must not turn health again.
+        supervision.shutdown().await;
         health.not_serving().await;
         tokio::time::sleep(Duration::from(self.stop.drain_delay)).await;
         closing.cancel();

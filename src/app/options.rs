@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use crate::decide;
 use crate::policy::LoadOptions;
+use crate::store::redis::Credentials;
 use crate::transport::listen::{HostPort, Listen};
 use crate::units::Span;
 
@@ -40,6 +41,10 @@ pub struct Options {
 pub struct StoreOptions {
     /// Memory or Redis.
     pub place: StoreArg,
+    /// Who we are to Redis.
+    pub credentials: Credentials,
+    /// Do not start without it.
+    pub required: bool,
     /// How long a decision may wait for the store.
     pub deadline: Span,
     /// What counters in memory may take.

@@ -1,4 +1,7 @@
 //! Frees the memory of expired counters and tells how much is held.
+//!
+//! With Redis as the store, that is about the counters that this process keeps
+//! while Redis is away.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,16 +15,22 @@ use crate::store::memory::MemoryStore;
 const PAUSE: Duration = Duration::from_millis(250);
 const SHARDS_PER_STEP: usize = 16;
 
-/// Sweeps the memory store behind `decider`, for ever. Redis expires its keys
-/// by itself.
+/// Sweeps the counters in memory behind `decider`, for ever. Redis expires its
+/// keys by itself.
 pub async fn run(decider: Arc<Decider>) {
-    let Store::Memory(store) = decider.store() else { return };
+    let (store, redis) = match decider.store() {
+        Store::Memory(store) => (store, None),
+        Store::Redis(redis) => (decider.fallback().store(), Some(redis.health())),
+    };
     let mut reported_evictions = 0;
     loop {
         let mut pass = Pass::default();
         for first in (0..store.shards()).step_by(SHARDS_PER_STEP) {
             tokio::time::sleep(PAUSE).await;
             pass.step(&decider, store, first);
+        }
+        if redis.as_ref().is_some_and(|health| health.borrow().is_up()) {
+            decider.fallback().store_is_back(decider.clock().now());
         }
         let metrics = decider.metrics();
         metrics.memory_keys.set(gauge(pass.keys));

@@ -1,14 +1,20 @@
 //! The command line.
 
+mod keeping;
+
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
+pub use keeping::TwoPasswords;
+
+use keeping::Keeping;
+
 use super::bench::Bench;
 use super::values::{Value, count, header_name, parsed, ratio, span, truth};
-use crate::app::{ByteSize, Options, StopOptions, StoreArg, StoreOptions};
-use crate::decide::{FailureMode, HeaderNames, Settings};
+use crate::app::{Options, StopOptions};
+use crate::decide::{HeaderNames, Settings};
 use crate::policy::LoadOptions;
 use crate::telemetry::logs::{LogFormat, LogLevel};
 use crate::transport::listen::{HostPort, Listen};
@@ -92,12 +98,6 @@ pub struct Serve {
     /// The file, or the directory of files, with the policies.
     #[arg(long, env = "TIDEGATE_CONFIG", value_name = "PATH", default_value = "config.yaml")]
     config: PathBuf,
-    /// Where counters live: `memory`, or `redis://[user:password@]host[:port][/database]`.
-    #[arg(
-        long, env = "TIDEGATE_STORE", value_name = "STORE", default_value = "memory",
-        hide_env_values = true, value_parser = Value(parsed::<StoreArg>)
-    )]
-    store: StoreArg,
     /// Where gRPC listens: `host:port` or `unix:/path`.
     #[arg(
         long, env = "TIDEGATE_LISTEN", value_name = "ADDRESS", default_value = "127.0.0.1:8081",
@@ -199,33 +199,6 @@ struct Answering {
     near_limit_ratio: f32,
 }
 
-/// How counters are kept.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Store")]
-struct Keeping {
-    /// What to answer when the store cannot decide.
-    #[arg(
-        long,
-        env = "TIDEGATE_FAILURE_MODE",
-        value_name = "MODE",
-        value_enum,
-        default_value = "open"
-    )]
-    failure_mode: FailureArg,
-    /// How long a decision may wait for the store. Envoy waits 20ms for the answer.
-    #[arg(
-        long, env = "TIDEGATE_STORE_DEADLINE", value_name = "TIME", default_value = "10ms",
-        value_parser = Value(span)
-    )]
-    store_deadline: Span,
-    /// What counters in memory may take.
-    #[arg(
-        long, env = "TIDEGATE_MEMORY_LIMIT", value_name = "SIZE", default_value = "256MiB",
-        value_parser = Value(parsed::<ByteSize>)
-    )]
-    memory_limit: ByteSize,
-}
-
 /// How the process behaves.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Process")]
@@ -261,17 +234,6 @@ struct Running {
     log_format: FormatArg,
 }
 
-/// [`FailureMode`] on the command line.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum FailureArg {
-    /// Let the request pass.
-    Open,
-    /// Refuse the request.
-    Closed,
-    /// End the call with `UNAVAILABLE`, so that the proxy decides.
-    Error,
-}
-
 /// [`LogFormat`] on the command line.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum FormatArg {
@@ -292,23 +254,22 @@ impl Serve {
     }
 
     /// The same for the service.
-    pub fn options(self) -> Options {
-        Options {
+    ///
+    /// # Errors
+    /// If what was given contradicts itself.
+    pub fn options(self) -> Result<Options, TwoPasswords> {
+        Ok(Options {
             config: self.config,
             load: self.reading.options(),
             reload_interval: self.reload_interval,
-            store: StoreOptions {
-                place: self.store,
-                deadline: self.keeping.store_deadline,
-                memory_limit: self.keeping.memory_limit,
-            },
             grpc: self.listen,
             http: self.http_listen,
             threads: self.running.threads.and_then(NonZeroUsize::new).unwrap_or_else(cores),
             reference_codes: self.answering.reference_codes,
-            decide: self.answering.settings(self.keeping.failure_mode),
+            decide: self.answering.settings(&self.keeping),
+            store: self.keeping.options()?,
             stop: StopOptions { drain_delay: self.running.drain_delay, grace: self.running.grace },
-        }
+        })
     }
 }
 
@@ -318,7 +279,7 @@ fn cores() -> NonZeroUsize {
 }
 
 impl Answering {
-    fn settings(self, failure_mode: FailureArg) -> Settings {
+    fn settings(self, keeping: &Keeping) -> Settings {
         Settings {
             shadow_mode: self.shadow_mode,
             quota_mode: self.quota_mode,
@@ -330,11 +291,9 @@ impl Answering {
             dynamic_metadata: self.dynamic_metadata,
             near_limit_ratio: self.near_limit_ratio,
             max_descriptors: self.max_descriptors,
-            failure_mode: match failure_mode {
-                FailureArg::Open => FailureMode::Open,
-                FailureArg::Closed => FailureMode::Closed,
-                FailureArg::Error => FailureMode::Error,
-            },
+            failure_mode: keeping.failure_mode(),
+            replicas: keeping.replicas(),
+            local_memory: keeping.memory_limit(),
         }
     }
 }

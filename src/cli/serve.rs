@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
 
-use super::args::Serve;
+use super::args::{Serve, TwoPasswords};
 use super::check::counted;
 use super::{FAILURE, complain, say};
 use crate::app::{self, Addresses, App, Options, RunError, StartError};
@@ -26,6 +26,8 @@ enum ServeError {
     #[error("cannot start: signals cannot be handled: {0}")]
     Signals(#[source] io::Error),
     #[error("cannot start: {0}")]
+    Usage(#[from] TwoPasswords),
+    #[error("cannot start: {0}")]
     Start(#[from] StartError),
     #[error("stopped: {0}")]
     Run(#[from] RunError),
@@ -41,7 +43,7 @@ pub fn run(serve: Serve) -> ExitCode {
         .enable_all()
         .build()
         .map_err(ServeError::Runtime)
-        .and_then(|runtime| run_on(runtime, serve.options()));
+        .and_then(|runtime| run_on(runtime, serve.options()?));
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

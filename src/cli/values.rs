@@ -8,6 +8,7 @@ use clap::builder::TypedValueParser;
 use clap::error::ErrorKind;
 use clap::{Arg, Command, Error};
 
+use crate::store::redis::Secret;
 use crate::units::Span;
 
 /// A parser whose errors name the environment variable beside the flag, because
@@ -112,6 +113,17 @@ pub fn header_name(text: &str) -> Result<String, String> {
     HeaderName::from_bytes(text.as_bytes())
         .map(|_| text.to_owned())
         .map_err(|_| "expected the name of an HTTP header".into())
+}
+
+/// The text of an environment variable that is never shown; empty is as good as
+/// absent.
+pub fn secret(variable: &str) -> Option<Secret> {
+    let text = std::env::var_os(variable)?.into_string().unwrap_or_else(|bytes| {
+        // No password of Redis can be given to it other than as text; this one
+        // will be refused, and the log will say so.
+        bytes.to_string_lossy().into_owned()
+    });
+    (!text.is_empty()).then(|| Secret::new(text))
 }
 
 /// A count that is not zero.

@@ -1,6 +1,7 @@
 //! The decision: match every descriptor, charge in one step, combine.
 
 mod combine;
+mod fallback;
 mod matching;
 mod metadata;
 mod request;
@@ -12,20 +13,18 @@ use arc_swap::ArcSwap;
 use smallvec::smallvec;
 
 pub use combine::{Applied, Code, Decision, HeaderValues, Status, Statuses};
+pub use fallback::Fallback;
 pub use request::{Descriptor, Override, Request, RequestError};
 pub use settings::{FailureMode, HeaderNames, Settings};
 
+use self::fallback::Modes;
 use self::matching::{Match, Matches};
 use crate::clock::Clock;
-use crate::limit::{Cost, Verdict};
-use crate::policy::Policies;
+use crate::limit::Verdict;
+use crate::policy::{Domain, Policies};
 use crate::store::{Plan, Store, StoreError, Verdicts};
 use crate::telemetry::metrics::Metrics;
-use crate::units::{Hits, Span};
-
-/// What a limit that could not be asked reports as its reset: soon, since the
-/// store may be back by then.
-const UNKNOWN_RESET: Span = Span::from_secs(1);
+use crate::units::Hits;
 
 /// Decides requests. Shared by all transports, behind an `Arc`.
 #[derive(Debug)]
@@ -35,6 +34,7 @@ pub struct Decider {
     clock: Clock,
     settings: Settings,
     metrics: Metrics,
+    fallback: Fallback,
 }
 
 impl Decider {
@@ -46,7 +46,13 @@ impl Decider {
         settings: Settings,
         metrics: Metrics,
     ) -> Self {
-        Self { policies: ArcSwap::from_pointee(policies), store, clock, settings, metrics }
+        let fallback = Fallback::new(settings.replicas, settings.local_memory);
+        for mode in FailureMode::ALL {
+            // A series that is there from the start can be alerted on.
+            metrics.degraded_decisions.with_label_values(&[mode.name()]);
+        }
+        let policies = ArcSwap::from_pointee(policies);
+        Self { policies, store, clock, settings, metrics, fallback }
     }
 
     /// The rules in force. Take them once per request: a request sees one set
@@ -63,6 +69,11 @@ impl Decider {
     /// The store behind the decisions.
     pub fn store(&self) -> &Store {
         &self.store
+    }
+
+    /// What decides when the store cannot.
+    pub fn fallback(&self) -> &Fallback {
+        &self.fallback
     }
 
     /// The metrics that decisions count in.
@@ -101,13 +112,10 @@ impl Decider {
         self.set_time(&mut plan);
         let verdicts = match self.store.decide(&plan).await {
             Ok(verdicts) => {
-                self.count(domain, &matches, &plan, &verdicts);
+                self.count(domain, &matches, &plan, &verdicts, |_| true);
                 verdicts
             }
-            Err(error) => {
-                self.metrics.store_errors.with_label_values(&[error.kind()]).inc();
-                self.without_store(&plan, error)?
-            }
+            Err(error) => self.without_store(domain, &matches, &mut plan, error)?,
         };
         let decision = self.decision(request, &matches, &plan, &verdicts);
         if self.settings.shadow_mode && plan.refused_by(&verdicts) {
@@ -158,19 +166,24 @@ impl Decider {
         Decision { overall, statuses, headers, metadata }
     }
 
-    /// Counts what each charge came to, in the counters of its rule.
+    /// Counts what each charge came to, in the counters of its rule, if it was
+    /// decided.
     fn count(
         &self,
-        domain: &crate::policy::Domain,
+        domain: &Domain,
         matches: &Matches<'_>,
         plan: &Plan,
         verdicts: &Verdicts,
+        decided: impl Fn(usize) -> bool,
     ) {
         let mut next = 0;
         for found in matches {
             let Match::Limited(limited) = found else { continue };
             let own = next..next + limited.keys.len();
             next = own.end;
+            if !decided(own.start) {
+                continue;
+            }
             let (Some(charges), Some(verdicts)) =
                 (plan.charges.get(own.clone()), verdicts.get(own))
             else {
@@ -186,25 +199,47 @@ impl Decider {
         }
     }
 
-    /// The answer of the failure mode, where it is one.
-    fn without_store(&self, plan: &Plan, error: StoreError) -> Result<Verdicts, StoreError> {
-        let allowed = match self.settings.failure_mode {
-            FailureMode::Open => true,
-            FailureMode::Closed => false,
-            FailureMode::Error => return Err(error),
+    /// Answers each limit by its failure mode. Where one of them is to tell,
+    /// nothing else is answered.
+    fn without_store(
+        &self,
+        domain: &Domain,
+        matches: &Matches<'_>,
+        plan: &mut Plan,
+        error: StoreError,
+    ) -> Result<Verdicts, StoreError> {
+        self.metrics.store_errors.with_label_values(&[error.kind()]).inc();
+        let degraded = |mode: FailureMode| {
+            self.metrics.degraded_decisions.with_label_values(&[mode.name()]).inc();
         };
-        let verdict = |charge: &crate::store::Charge| {
-            let untouched = charge.limit.ceiling();
-            let cost = if let Cost::Take(hits) = charge.cost { hits } else { Hits::ZERO };
-            Verdict {
-                allowed,
-                remaining: if allowed { untouched.minus(cost) } else { Hits::ZERO },
-                remaining_before: untouched,
-                retry_after: if allowed { Span::ZERO } else { UNKNOWN_RESET },
-                reset_after: UNKNOWN_RESET,
-            }
-        };
-        Ok(plan.charges.iter().map(verdict).collect())
+        let modes = self.failure_modes(domain, matches);
+        if modes.contains(&FailureMode::Error) {
+            degraded(FailureMode::Error);
+            return Err(error);
+        }
+        FailureMode::ALL.into_iter().filter(|mode| modes.contains(mode)).for_each(degraded);
+        let verdicts = self.fallback.decide(plan, &modes);
+        let decided = |charge| modes.get(charge) == Some(&FailureMode::Local);
+        self.count(domain, matches, plan, &verdicts, decided);
+        Ok(verdicts)
+    }
+
+    /// The failure mode of each charge. Whoever refuses nothing fails nothing
+    /// either.
+    fn failure_modes(&self, domain: &Domain, matches: &Matches<'_>) -> Modes {
+        let unsaid = domain.failure_mode.unwrap_or(self.settings.failure_mode);
+        let mut modes = Modes::new();
+        for found in matches {
+            let Match::Limited(limited) = found else { continue };
+            let mode = limited.rule().and_then(|rule| rule.failure_mode).unwrap_or(unsaid);
+            let harmless = limited.shadow() || self.settings.shadow_mode;
+            let mode = match mode {
+                FailureMode::Error if harmless => FailureMode::Open,
+                mode => mode,
+            };
+            modes.extend(std::iter::repeat_n(mode, limited.keys.len()));
+        }
+        modes
     }
 }
 

@@ -1,16 +1,9 @@
 //! How the service decides, beside its rules.
 
-/// What to answer when the store cannot decide.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum FailureMode {
-    /// Let the request pass.
-    #[default]
-    Open,
-    /// Refuse the request.
-    Closed,
-    /// Answer with an error, so that the proxy decides.
-    Error,
-}
+use std::num::NonZeroU32;
+
+pub use crate::policy::FailureMode;
+use crate::store::memory::DEFAULT_MEMORY_LIMIT;
 
 /// Names of the response headers that tell about the limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,8 +41,14 @@ pub struct Settings {
     pub near_limit_ratio: f32,
     /// Most descriptors in one request.
     pub max_descriptors: usize,
-    /// What to answer when the store cannot decide.
+    /// What to answer when the store cannot decide, where neither the rule nor its
+    /// domain says.
     pub failure_mode: FailureMode,
+    /// How many replicas share a limit; in [`FailureMode::Local`], each has its
+    /// part.
+    pub replicas: NonZeroU32,
+    /// What counters of [`FailureMode::Local`] may take, in bytes.
+    pub local_memory: usize,
 }
 
 impl Default for Settings {
@@ -62,6 +61,8 @@ impl Default for Settings {
             near_limit_ratio: 0.8,
             max_descriptors: 1024,
             failure_mode: FailureMode::Open,
+            replicas: NonZeroU32::MIN,
+            local_memory: DEFAULT_MEMORY_LIMIT,
         }
     }
 }

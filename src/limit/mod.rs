@@ -11,6 +11,7 @@ pub mod fixed_window;
 pub mod gcra;
 pub mod lockout;
 pub mod rate;
+mod share;
 pub mod sliding_counter;
 pub mod sliding_log;
 pub mod token_bucket;

@@ -6,6 +6,8 @@
 //! a microsecond or, where amounts would no longer be exact in Lua, a
 //! millisecond or a second.
 
+use std::num::NonZeroU32;
+
 use super::ParameterError;
 use crate::units::{Hits, Span, Timestamp};
 
@@ -50,6 +52,19 @@ impl Rate {
             }
         }
         Err(ParameterError::TooFine { limit: refill, window: period })
+    }
+
+    /// The same rate a number of times slower, with room for `capacity`; `None`
+    /// where that cannot be exact.
+    pub(super) fn slower(&self, capacity: Hits, times: NonZeroU32) -> Option<Self> {
+        let ticks = self.period.checked_mul(u64::from(times.get()))?;
+        let period = ticks.checked_mul(self.tick.as_micros())?;
+        Self::new(capacity, Hits::new(self.refill), Span::from_micros(period)).ok()
+    }
+
+    /// The same rate with room for `capacity`, which must not be more.
+    pub(super) fn holding(&self, capacity: Hits) -> Self {
+        Self { capacity: capacity.min(self.capacity), ..*self }
     }
 
     /// The most hits at once.

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::address::AddressPolicy;
+use super::failure_mode::FailureMode;
 use super::rule::{Grant, Rule};
 use super::tree::{Domain, Level, Node, Policies};
 use crate::store::ChargeMode;
@@ -16,6 +17,8 @@ pub struct DomainDraft {
     pub name: String,
     /// How the descriptors of one request hang together.
     pub charge: ChargeMode,
+    /// What to answer without a store, where the domain says so.
+    pub failure_mode: Option<FailureMode>,
     /// The top level of its rules.
     pub nodes: Vec<NodeDraft>,
 }
@@ -46,6 +49,7 @@ pub struct RuleDraft {
     pub replaces: Box<[Arc<str>]>,
     pub shadow_mode: bool,
     pub quota_mode: bool,
+    pub failure_mode: Option<FailureMode>,
     pub detailed_metric: bool,
     pub value_to_metric: Box<[bool]>,
     pub metadata: Option<Arc<prost_types::Struct>>,
@@ -56,11 +60,12 @@ pub struct RuleDraft {
 /// Puts checked rules in force.
 pub fn enact(drafts: Vec<DomainDraft>, metrics: &Metrics) -> Policies {
     let mut policies = Policies::default();
-    for DomainDraft { name, charge, nodes } in drafts {
+    for DomainDraft { name, charge, failure_mode, nodes } in drafts {
         let root = level(&name, nodes, metrics);
         // No rule has an empty key, so no rule shares these counters.
         let override_stats = metrics.rule(&name, "", "");
-        let domain = Domain { name: name.as_str().into(), charge, root, override_stats };
+        let known_as = name.as_str().into();
+        let domain = Domain { name: known_as, charge, failure_mode, root, override_stats };
         policies.domains.insert(name.into(), domain);
     }
     policies
@@ -87,6 +92,7 @@ fn enact_rule(domain: &str, draft: RuleDraft, metrics: &Metrics) -> Rule {
         replaces: draft.replaces,
         shadow_mode: draft.shadow_mode,
         quota_mode: draft.quota_mode,
+        failure_mode: draft.failure_mode,
         detailed_metric: draft.detailed_metric,
         value_to_metric: draft.value_to_metric,
         metadata: draft.metadata,

@@ -19,6 +19,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::draft::{NodeDraft, RuleDraft};
+use super::failure_mode::FailureMode;
 use super::fault::{Fault, Faults, Place, Position, quoted};
 use super::pattern::Pattern;
 use super::raw::{Field, RawDescriptor, RawRateLimit, RawReplace, label};
@@ -47,6 +48,8 @@ pub struct LoadOptions {
     /// Domains that do not say how they charge are `all_or_nothing`.
     pub all_or_nothing: bool,
 }
+
+const FAILURE_MODES: &str = "failure_mode is open, closed, local or error";
 
 /// The keys and values of one level and where they stand.
 type Seen = HashMap<(String, String), Place>;
@@ -164,11 +167,22 @@ impl Lowering<'_> {
             replaces: limit.replaces.iter().map(|replace| name(replace.name.text())).collect(),
             shadow_mode: raw.shadow_mode.is_set(),
             quota_mode: raw.quota_mode.is_set(),
+            failure_mode: self.failure_mode(&raw.failure_mode),
             detailed_metric: raw.detailed_metric.is_set(),
             value_to_metric: self.trail.iter().map(|step| step.value_to_metric).collect(),
             metadata: raw.metadata.clone().map(Arc::new),
             labels: self.labels(),
         })
+    }
+
+    fn failure_mode(&mut self, field: &Field<String>) -> Option<FailureMode> {
+        let located = field.given()?;
+        let mode = FailureMode::parse(&located.value);
+        if mode.is_none() {
+            let message = format!("invalid failure_mode {}", quoted(&located.value));
+            self.faults.push(self.fault(located.at, message).hint(FAILURE_MODES));
+        }
+        mode
     }
 
     /// Reports what has a meaning only in a rule.

@@ -10,6 +10,7 @@
 
 pub mod address;
 mod draft;
+mod failure_mode;
 pub mod fault;
 pub mod load;
 mod lower;
@@ -22,6 +23,7 @@ mod source;
 pub mod tree;
 mod yaml;
 
+pub use failure_mode::FailureMode;
 pub use fault::{Fault, LoadError, Position};
 pub use load::{LoadOptions, load, load_texts, rates_from_yaml};
 pub use rule::{Grant, Quota, Rule};

@@ -88,6 +88,8 @@ pub struct RawDomain {
     pub domain: Field<String>,
     /// `independent` or `all_or_nothing`.
     pub charge: Field<String>,
+    /// `open`, `closed`, `local` or `error`.
+    pub failure_mode: Field<String>,
     /// The top level of its rules.
     pub descriptors: Vec<RawDescriptor>,
 }
@@ -95,8 +97,8 @@ pub struct RawDomain {
 impl RawDomain {
     /// A document that says nothing.
     pub fn new(source: Arc<str>, at: Position) -> Self {
-        let (domain, charge) = (Field::Absent, Field::Absent);
-        Self { source, at, domain, charge, descriptors: Vec::new() }
+        let (domain, charge, failure_mode) = (Field::Absent, Field::Absent, Field::Absent);
+        Self { source, at, domain, charge, failure_mode, descriptors: Vec::new() }
     }
 
     /// A place in this document's source.
@@ -124,6 +126,8 @@ pub struct RawDescriptor {
     pub shadow_mode: Field<bool>,
     /// Refuse only together with all other quota rules.
     pub quota_mode: Field<bool>,
+    /// What to answer without a store, if not what the domain says.
+    pub failure_mode: Field<String>,
     /// All entries of the request name the rule's metrics.
     pub detailed_metric: Field<bool>,
     /// The value in the request names the rule's metrics.

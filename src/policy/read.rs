@@ -74,6 +74,7 @@ impl Reader<'_> {
             match name {
                 "domain" => raw.domain = self.text(name, node),
                 "charge" => raw.charge = self.text(name, node),
+                "failure_mode" => raw.failure_mode = self.text(name, node),
                 "descriptors" => raw.descriptors = self.descriptors(node),
                 _ => self.unknown(Section::Root, name, at),
             }
@@ -107,6 +108,7 @@ impl Reader<'_> {
                 "address" => raw.address = self.address(node),
                 "shadow_mode" => raw.shadow_mode = self.flag(name, node),
                 "quota_mode" => raw.quota_mode = self.flag(name, node),
+                "failure_mode" => raw.failure_mode = self.text(name, node),
                 "detailed_metric" => raw.detailed_metric = self.flag(name, node),
                 "value_to_metric" => raw.value_to_metric = self.flag(name, node),
                 "share_threshold" => raw.share_threshold = self.flag(name, node),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::failure_mode::FailureMode;
 use crate::limit::{Limit, Unit};
 use crate::store::Tag;
 use crate::telemetry::metrics::RuleStats;
@@ -21,6 +22,8 @@ pub struct Rule {
     pub shadow_mode: bool,
     /// Refuses a request only together with all its other quota rules.
     pub quota_mode: bool,
+    /// What to answer without a store, where it says so itself.
+    pub failure_mode: Option<FailureMode>,
     /// All entries of the request name the rule's metrics.
     pub detailed_metric: bool,
     /// For each step of the path, the outermost first, whether the value in the

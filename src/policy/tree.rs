@@ -13,6 +13,7 @@ use std::sync::Arc;
 use ahash::RandomState;
 
 use super::address::AddressPolicy;
+use super::failure_mode::FailureMode;
 use super::pattern::Pattern;
 use super::rule::Rule;
 use crate::store::ChargeMode;
@@ -34,6 +35,8 @@ pub struct Domain {
     pub name: Arc<str>,
     /// How the descriptors of one request hang together.
     pub charge: ChargeMode,
+    /// What to answer without a store, where the domain says so.
+    pub failure_mode: Option<FailureMode>,
     /// The top level of its rules.
     pub root: Level,
     /// The counters of limits that come with requests, all in one.

@@ -108,12 +108,12 @@ impl StoreError {
         Self::Unavailable(Outage::new(cause, text))
     }
 
-    /// A short constant name, for metric labels.
-    pub const fn kind(&self) -> &'static str {
+    /// A short constant name for the reason, for metric labels.
+    pub fn kind(&self) -> &'static str {
         match self {
             Self::Timeout(_) => "timeout",
             Self::Unavailable(outage) | Self::Counter(outage) => outage.cause.name(),
-            Self::Suspended(_) => "suspended",
+            Self::Suspended(why) => why.kind(),
             Self::Overloaded(_) => "overloaded",
             Self::Protocol(_) => "protocol",
         }

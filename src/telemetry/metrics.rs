@@ -30,8 +30,16 @@ pub struct Metrics {
     pub config_load_error: IntCounter,
     /// 1 while the configuration on disk is refused and an older one is in force.
     pub config_stale: IntGauge,
-    /// Decisions answered by the failure mode instead of the store, by error kind.
+    /// Decisions answered by the failure mode instead of the store, by reason.
     pub store_errors: IntCounterVec,
+    /// Requests answered in full or in part by a failure mode, by mode.
+    pub degraded_decisions: IntCounterVec,
+    /// 1 while the store answers.
+    pub store_up: IntGauge,
+    /// The state of the circuit breaker: 0 closed, 1 half open, 2 open.
+    pub breaker_state: IntGauge,
+    /// How often the circuit breaker came into each state.
+    pub breaker_transitions: IntCounterVec,
     /// Keys held by the memory store.
     pub memory_keys: IntGauge,
     /// Bytes held by the memory store, estimated.
@@ -123,8 +131,24 @@ impl Metrics {
             ),
             store_errors: labelled(
                 "tidegate_store_errors",
-                "Decisions that the store failed to make, answered by the failure mode",
+                "Decisions that the store failed to make, by reason, asked or not",
                 "kind",
+            ),
+            degraded_decisions: labelled(
+                "tidegate_degraded_decisions",
+                "Requests answered, in full or in part, by a failure mode",
+                "mode",
+            ),
+            store_up: gauge("tidegate_store_up", "1 while the store answers"),
+            breaker_state: gauge(
+                "tidegate_breaker_state",
+                "0 while the store is asked (closed), 1 while one question is on its way to see \
+                 whether it answers again (half open), 2 while it is not asked (open)",
+            ),
+            breaker_transitions: labelled(
+                "tidegate_breaker_transitions",
+                "How often the circuit breaker came into each state",
+                "to",
             ),
             memory_keys: gauge("tidegate_memory_keys", "Counters held in memory"),
             memory_bytes: gauge("tidegate_memory_bytes", "Memory held by counters, estimated"),

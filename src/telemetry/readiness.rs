@@ -12,6 +12,7 @@ use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 #[derive(Debug)]
 pub struct Readiness {
     draining: AtomicBool,
+    store_missing: AtomicBool,
     config: RwLock<ConfigState>,
 }
 
@@ -32,7 +33,8 @@ impl Readiness {
     /// A service that is ready, with the configuration of `path` just read.
     pub fn new(path: String) -> Self {
         let config = ConfigState { path, loaded_at: now(), stale: false, error: None };
-        Self { draining: AtomicBool::new(false), config: RwLock::new(config) }
+        let (draining, store_missing) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { draining, store_missing, config: RwLock::new(config) }
     }
 
     /// The configuration on disk has come into force.
@@ -55,10 +57,16 @@ impl Readiness {
         self.draining.store(true, Ordering::Release);
     }
 
+    /// Whether the service lacks a store that it cannot do without. Returns
+    /// whether that is new.
+    pub fn store_missing(&self, missing: bool) -> bool {
+        self.store_missing.swap(missing, Ordering::AcqRel) != missing
+    }
+
     /// Whether the service should get traffic. A refused configuration does not
     /// count: the one in force goes on deciding.
     pub fn is_ready(&self) -> bool {
-        !self.draining.load(Ordering::Acquire)
+        !self.draining.load(Ordering::Acquire) && !self.store_missing.load(Ordering::Acquire)
     }
 
     /// The state of the configuration.

@@ -48,11 +48,16 @@ const HEALTH_NAMES: [&str; 3] = ["", "ratelimit", SERVICE_NAME];
 pub struct Health(HealthReporter);
 
 impl Health {
-    /// A server in good health.
-    pub async fn serving() -> Self {
+    /// A server that is not ready yet.
+    pub async fn starting() -> Self {
         let health = Self(HealthReporter::new());
-        health.set(ServingStatus::Serving).await;
+        health.not_serving().await;
         health
+    }
+
+    /// Tells everyone, also those who watch, that calls are welcome.
+    pub async fn serving(&self) {
+        self.set(ServingStatus::Serving).await;
     }
 
     /// Tells everyone, also those who watch, to go elsewhere.

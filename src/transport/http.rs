@@ -120,19 +120,34 @@ struct StoreState {
     kind: &'static str,
     status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
+    breaker: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure_mode: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }
 
 impl StoreState {
-    async fn of(store: &Store) -> Self {
-        match store {
-            Store::Memory(_) => Self { kind: "memory", status: "ok", error: None },
-            Store::Redis(redis) => match redis.ping().await {
-                Ok(()) => Self { kind: "redis", status: "ok", error: None },
-                Err(error) => {
-                    Self { kind: "redis", status: "unavailable", error: Some(error.to_string()) }
-                }
+    /// What is known of the store, without asking it.
+    fn of(decider: &Decider) -> Self {
+        match decider.store() {
+            Store::Memory(_) => Self {
+                kind: "memory",
+                status: "ok",
+                breaker: None,
+                failure_mode: None,
+                error: None,
             },
+            Store::Redis(redis) => {
+                let health = redis.health().borrow().clone();
+                Self {
+                    kind: "redis",
+                    status: if health.is_up() { "ok" } else { "unavailable" },
+                    breaker: Some(health.circuit.name()),
+                    failure_mode: Some(decider.settings().failure_mode.name()),
+                    error: health.error.map(|error| error.to_string()),
+                }
+            }
         }
     }
 }
@@ -141,7 +156,7 @@ async fn readyz(State(http): State<Http>) -> Response {
     let report = Report {
         ready: http.readiness.is_ready(),
         config: http.readiness.config(),
-        store: StoreState::of(http.decider.store()).await,
+        store: StoreState::of(&http.decider),
     };
     let status = if report.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     json_response(status, to_json(&report))

@@ -164,6 +164,22 @@ impl Running {
         listed.expect("a process of ours").count()
     }
 
+    /// The memory that the process holds, in bytes.
+    pub fn memory(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(path).expect("a process of ours");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        kib.expect("a number") << 10
+    }
+
+    /// The value of a metric line that begins with `series`.
+    pub fn metric(&self, series: &str) -> Option<u64> {
+        let text = super::http::get(&self.http, "/metrics").body;
+        let line = text.lines().find(|line| line.starts_with(series))?;
+        line.rsplit(' ').next()?.parse().ok()
+    }
+
     /// A channel to the gRPC port.
     pub async fn channel(&self) -> tonic::transport::Channel {
         let uri = match self.grpc.strip_prefix("unix:") {

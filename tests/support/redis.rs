@@ -18,15 +18,45 @@ pub struct RedisServer {
     child: Child,
     dir: tempfile::TempDir,
     binary: PathBuf,
+    options: Vec<String>,
     port: u16,
+}
+
+/// A connection that stays open whatever is done to others.
+pub struct Admin(redis::Connection);
+
+impl Admin {
+    /// Runs a command.
+    pub fn run<T: FromRedisValue>(&mut self, command: &[&str]) -> T {
+        self.send(command).unwrap_or_else(|error| panic!("{command:?}: {error}"))
+    }
+
+    /// Runs a command that may fail.
+    pub fn send<T: FromRedisValue>(&mut self, command: &[&str]) -> redis::RedisResult<T> {
+        let (name, args) = command.split_first().expect("a command");
+        redis::cmd(name).arg(args).query(&mut self.0)
+    }
+
+    /// How many connections other than those of the tests there are.
+    pub fn connections_of_the_store(&mut self) -> usize {
+        let clients: String = self.run(&["CLIENT", "LIST"]);
+        // Those of the tests speak the older version of the protocol.
+        clients.lines().filter(|client| client.contains(" resp=3")).count()
+    }
 }
 
 impl RedisServer {
     /// Starts `redis-server`, or what `REDIS_SERVER` names. Where there is
     /// none, says so and gives nothing; fails if tools are required.
     pub fn redis() -> Option<Self> {
+        Self::redis_with(&[])
+    }
+
+    /// The same with further options on its command line.
+    pub fn redis_with(options: &[&str]) -> Option<Self> {
         let named = std::env::var("REDIS_SERVER").ok();
-        Self::first_of(&[named.unwrap_or_else(|| "redis-server".into()).into()], "redis-server")
+        let named = named.unwrap_or_else(|| "redis-server".into()).into();
+        Self::first_of(&[named], "redis-server", options)
     }
 
     /// The same for Valkey: what `VALKEY_SERVER` names, `valkey-server`, or the
@@ -34,16 +64,16 @@ impl RedisServer {
     pub fn valkey() -> Option<Self> {
         let named = std::env::var("VALKEY_SERVER").ok().map(PathBuf::from);
         let binaries = named.into_iter().chain(["valkey-server".into()]).chain(valkey_of_python());
-        Self::first_of(&binaries.collect::<Vec<_>>(), "valkey-server")
+        Self::first_of(&binaries.collect::<Vec<_>>(), "valkey-server", &[])
     }
 
-    fn first_of(binaries: &[PathBuf], what: &str) -> Option<Self> {
+    fn first_of(binaries: &[PathBuf], what: &str, options: &[&str]) -> Option<Self> {
         let runs = |binary: &&PathBuf| {
             let version = Command::new(binary).arg("--version").stdout(Stdio::null()).status();
             version.is_ok_and(|status| status.success())
         };
         if let Some(binary) = binaries.iter().find(runs) {
-            return Some(Self::start(binary));
+            return Some(Self::start(binary, options));
         }
         let required = std::env::var("TIDEGATE_REQUIRE_TOOLS").is_ok_and(|value| value == "1");
         assert!(!required, "there is no {what}, and TIDEGATE_REQUIRE_TOOLS=1");
@@ -51,13 +81,15 @@ impl RedisServer {
         None
     }
 
-    fn start(binary: &Path) -> Self {
+    fn start(binary: &Path, options: &[&str]) -> Self {
+        let options: Vec<String> = options.iter().map(|&option| option.into()).collect();
         // Somebody else may take a free port before the server does.
         for _ in 0..5 {
             let dir = tempfile::tempdir().expect("a temporary directory");
             let port = free_port();
-            let child = spawn(binary, port, dir.path());
-            let mut server = Self { child, dir, binary: binary.into(), port };
+            let child = spawn(binary, port, dir.path(), &options);
+            let options = options.clone();
+            let mut server = Self { child, dir, binary: binary.into(), options, port };
             if server.is_ready() {
                 return server;
             }
@@ -80,10 +112,19 @@ impl RedisServer {
         self.port
     }
 
+    /// Where it keeps its files.
+    pub fn directory(&self) -> &Path {
+        self.dir.path()
+    }
+
     /// Runs a command over a connection of its own.
     pub fn run<T: FromRedisValue>(&self, command: &[&str]) -> T {
-        let (name, args) = command.split_first().expect("a command");
-        redis::cmd(name).arg(args).query(&mut self.connection()).expect("an answer")
+        self.admin().run(command)
+    }
+
+    /// A connection to keep.
+    pub fn admin(&self) -> Admin {
+        Admin(self.connection())
     }
 
     fn connection(&self) -> redis::Connection {
@@ -129,9 +170,7 @@ impl RedisServer {
 
     /// How many connections other than those of the tests there are.
     pub fn connections_of_the_store(&self) -> usize {
-        let clients: String = self.run(&["CLIENT", "LIST"]);
-        // Those of the tests speak the older version of the protocol.
-        clients.lines().filter(|client| client.contains(" resp=3")).count()
+        self.admin().connections_of_the_store()
     }
 
     /// Stops it as a hanging machine would.
@@ -154,12 +193,17 @@ impl RedisServer {
     pub fn restart(&mut self) {
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
-            self.child = spawn(&self.binary, self.port, self.dir.path());
+            self.begin_restart();
             if self.is_ready() {
                 return;
             }
         }
         panic!("{} does not start again", self.binary.display());
+    }
+
+    /// The same, without waiting until it serves.
+    pub fn begin_restart(&mut self) {
+        self.child = spawn(&self.binary, self.port, self.dir.path(), &self.options);
     }
 
     fn signal(&self, signal: &str) {
@@ -201,11 +245,13 @@ pub fn free_port() -> u16 {
     listener.local_addr().expect("its address").port()
 }
 
-fn spawn(binary: &Path, port: u16, dir: &Path) -> Child {
+fn spawn(binary: &Path, port: u16, dir: &Path, options: &[String]) -> Child {
     Command::new(binary)
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--unixsocket", "redis.sock"])
         .args(["--save", "", "--appendonly", "no", "--dir"])
         .arg(dir)
+        // The last of two wins.
+        .args(options)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()

@@ -2,14 +2,12 @@
 
 use std::collections::HashMap;
 
-use super::{LoadOptions, Lowering, Seen};
+use super::{FAILURE_MODES, LoadOptions, Lowering, Seen};
 use crate::policy::draft::DomainDraft;
+use crate::policy::failure_mode::FailureMode;
 use crate::policy::fault::{Fault, Faults, Place, quoted};
 use crate::policy::raw::{Field, RawDomain};
 use crate::store::ChargeMode;
-
-const INDEPENDENT: &str = "independent";
-const ALL_OR_NOTHING: &str = "all_or_nothing";
 
 /// Checks all documents together. Those of one domain are taken in the order
 /// given.
@@ -61,7 +59,10 @@ fn duplicate(name: &str, at: Place, first: &str) -> Fault {
 
 fn lower_domain(group: Vec<RawDomain>, options: LoadOptions, faults: &mut Faults) -> DomainDraft {
     let name = group.first().map(|raw| raw.domain.text().to_owned()).unwrap_or_default();
-    let charge = charge(&name, &group, options, faults);
+    let unsaid =
+        if options.all_or_nothing { ChargeMode::AllOrNothing } else { ChargeMode::Independent };
+    let charge = agreed(&CHARGE, &name, &group, faults).unwrap_or(unsaid);
+    let failure_mode = agreed(&FAILURE_MODE, &name, &group, faults);
     let mut nodes = Vec::new();
     let mut seen = Seen::new();
     for raw in group {
@@ -70,48 +71,69 @@ fn lower_domain(group: Vec<RawDomain>, options: LoadOptions, faults: &mut Faults
         let mut lowering = Lowering { source, charge, domain, trail, faults };
         nodes.extend(lowering.level(descriptors, &mut seen));
     }
-    DomainDraft { name, charge, nodes }
+    DomainDraft { name, charge, failure_mode, nodes }
 }
 
-/// How the domain charges: as its documents say, which must not contradict
-/// each other.
-fn charge(
-    name: &str,
+/// A setting of a whole domain.
+struct Setting<T> {
+    name: &'static str,
+    field: fn(&RawDomain) -> &Field<String>,
+    parse: fn(&str) -> Option<T>,
+    choices: &'static str,
+    /// What is wrong with a domain that says it in two ways.
+    contradiction: &'static str,
+}
+
+const CHARGE: Setting<ChargeMode> = Setting {
+    name: "charge",
+    field: |raw| &raw.charge,
+    parse: |text| match text {
+        "independent" => Some(ChargeMode::Independent),
+        "all_or_nothing" => Some(ChargeMode::AllOrNothing),
+        _ => None,
+    },
+    choices: "charge is independent or all_or_nothing",
+    contradiction: "is charged in two ways",
+};
+
+const FAILURE_MODE: Setting<FailureMode> = Setting {
+    name: "failure_mode",
+    field: |raw| &raw.failure_mode,
+    parse: FailureMode::parse,
+    choices: FAILURE_MODES,
+    contradiction: "has two failure modes",
+};
+
+/// What the documents of a domain say; they must not contradict each other.
+fn agreed<T: Copy + PartialEq>(
+    setting: &Setting<T>,
+    domain: &str,
     group: &[RawDomain],
-    options: LoadOptions,
     faults: &mut Faults,
-) -> ChargeMode {
-    let mut said: Option<(ChargeMode, Place)> = None;
+) -> Option<T> {
+    let mut said: Option<(T, Place)> = None;
     for raw in group {
-        let Some(field) = raw.charge.given() else { continue };
+        let Some(field) = (setting.field)(raw).given() else { continue };
         let at = raw.place(field.at);
-        let mode = match &*field.value {
-            INDEPENDENT => ChargeMode::Independent,
-            ALL_OR_NOTHING => ChargeMode::AllOrNothing,
-            other => {
-                let message = format!("invalid charge {}", quoted(other));
-                let hint = format!("charge is {INDEPENDENT} or {ALL_OR_NOTHING}");
-                faults.push(Fault::new(at, message).within(&[name]).hint(hint));
-                continue;
-            }
+        let Some(value) = (setting.parse)(&field.value) else {
+            let message = format!("invalid {} {}", setting.name, quoted(&field.value));
+            faults.push(Fault::new(at, message).within(&[domain]).hint(setting.choices));
+            continue;
         };
         match &said {
-            None => said = Some((mode, at)),
-            Some((first, place)) if *first != mode => {
+            None => said = Some((value, at)),
+            Some((first, place)) if *first != value => {
                 let message = format!(
-                    "domain {} is charged in two ways: {} here, otherwise at {place}",
-                    quoted(name),
+                    "domain {} {}: {} here, otherwise at {place}",
+                    quoted(domain),
+                    setting.contradiction,
                     field.value
                 );
-                let fault = Fault::new(at, message).within(&[name]);
+                let fault = Fault::new(at, message).within(&[domain]);
                 faults.push(fault.hint("let all documents of a domain say the same, or only one"));
             }
             Some(_) => {}
         }
     }
-    match said {
-        Some((mode, _)) => mode,
-        None if options.all_or_nothing => ChargeMode::AllOrNothing,
-        None => ChargeMode::Independent,
-    }
+    said.map(|(value, _)| value)
 }

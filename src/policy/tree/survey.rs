@@ -74,6 +74,7 @@ mod tests {
             replaces: Box::default(),
             shadow_mode: false,
             quota_mode: false,
+            failure_mode: None,
             detailed_metric: false,
             value_to_metric: Box::default(),
             metadata: None,
@@ -93,6 +94,7 @@ mod tests {
         let domain = |name: &str, root| Domain {
             name: name.into(),
             charge: ChargeMode::Independent,
+            failure_mode: None,
             root,
             override_stats: Metrics::new().rule(name, "", ""),
         };

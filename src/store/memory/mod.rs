@@ -131,6 +131,13 @@ impl MemoryStore {
         shard.usage()
     }
 
+    /// Forgets everything.
+    pub fn clear(&self) {
+        for shard in &self.shards {
+            shard.lock().clear();
+        }
+    }
+
     /// How many shards there are.
     pub fn shards(&self) -> usize {
         self.shards.len()

@@ -119,6 +119,13 @@ impl Shard {
         }
     }
 
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
+        self.table = HashTable::new();
+        self.outside = 0;
+        self.earliest = Timestamp::from_micros(u64::MAX);
+    }
+
     pub(super) fn usage(&self) -> Usage {
         Usage {
             keys: self.table.len(),

@@ -121,7 +121,11 @@ impl Failure {
         let (cause, why) = match error {
             PoolError::Backend(error) => {
                 let rule = Rule::of(error);
-                (rule.cause, with_advice(&describe(error), rule.advice))
+                // A server with too many clients says so and hangs up; often
+                // only the latter arrives.
+                let hung_up = error.is_connection_dropped() && !error.is_connection_refusal();
+                let advice = if hung_up { "is maxclients reached?" } else { rule.advice };
+                (rule.cause, with_advice(&describe(error), advice))
             }
             PoolError::Timeout(_) => (Cause::Connection, format!("no answer within {patience}")),
             other => (Cause::Other, other.to_string()),

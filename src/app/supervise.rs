@@ -1,0 +1,130 @@
+//! Follows what is known of the store, and tells: in metrics, in readiness and
+//! in the health that gRPC clients see.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+
+use crate::decide::{Decider, FailureMode};
+use crate::store::redis::RedisStore;
+use crate::store::{Circuit, Store, StoreError, StoreHealth};
+use crate::telemetry::metrics::Metrics;
+use crate::telemetry::readiness::Readiness;
+use crate::transport::grpc::Health;
+use crate::units::Span;
+
+/// How long a start waits for a store that is required.
+const START_PATIENCE: Span = Span::from_secs(5);
+/// How long it waits before it asks again.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A store that is required does not answer.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "no answer from the store for {waited}, and --require-store is set: {why}; start it first, or \
+     leave --require-store out to start without it"
+)]
+pub struct StoreMissing {
+    waited: Span,
+    why: StoreError,
+}
+
+/// Waits for the store until it is known whether it answers.
+///
+/// # Errors
+/// If it must answer and does not.
+pub(super) async fn first_answer(store: &Store, required: bool) -> Result<(), StoreMissing> {
+    let Store::Redis(redis) = store else { return Ok(()) };
+    let answer = redis.ping().await;
+    if required { answer_in_time(redis, answer).await } else { Ok(()) }
+}
+
+async fn answer_in_time(
+    redis: &RedisStore,
+    mut answer: Result<(), StoreError>,
+) -> Result<(), StoreMissing> {
+    let end = Instant::now() + Duration::from(START_PATIENCE);
+    while let Err(why) = answer {
+        if Instant::now() >= end {
+            return Err(StoreMissing { waited: START_PATIENCE, why });
+        }
+        sleep(PAUSE).await;
+        answer = redis.ping().await;
+    }
+    Ok(())
+}
+
+/// What tells of the store.
+#[derive(Debug)]
+pub(super) struct Supervisor {
+    metrics: Metrics,
+    readiness: Arc<Readiness>,
+    health: Health,
+    /// Whether a service without a store should get no traffic: only where it
+    /// has no answer of its own. Any other answer is what the operator wants,
+    /// and nobody at all would not give it.
+    needed: bool,
+    /// Transitions that were counted.
+    counted: [u64; 3],
+}
+
+impl Supervisor {
+    /// A supervisor for the store behind `decider`, which has told nothing yet.
+    pub(super) fn new(decider: &Decider, readiness: Arc<Readiness>, health: Health) -> Self {
+        let metrics = decider.metrics().clone();
+        for circuit in Circuit::ALL {
+            metrics.breaker_transitions.with_label_values(&[circuit.name()]);
+        }
+        let needed = decider.settings().failure_mode == FailureMode::Error;
+        Self { metrics, readiness, health, needed, counted: [0; 3] }
+    }
+
+    /// Tells what is known now.
+    pub(super) async fn tell(&mut self, store: &Store) {
+        match store {
+            Store::Memory(_) => self.metrics.store_up.set(1),
+            Store::Redis(redis) => {
+                let health = redis.health().borrow().clone();
+                self.follow(&health);
+            }
+        }
+        self.turn().await;
+    }
+
+    /// Tells every change, for ever.
+    pub(super) async fn run(mut self, mut changes: watch::Receiver<StoreHealth>) {
+        loop {
+            let health = changes.borrow_and_update().clone();
+            if self.follow(&health) {
+                self.turn().await;
+            }
+            if changes.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Whether that changes where clients should go.
+    fn follow(&mut self, health: &StoreHealth) -> bool {
+        self.metrics.store_up.set(i64::from(health.is_up()));
+        self.metrics.breaker_state.set(i64::from(health.circuit.number()));
+        let counts = Circuit::ALL.iter().zip(health.transitions.iter().zip(&mut self.counted));
+        for (circuit, (count, counted)) in counts {
+            let more = count.saturating_sub(*counted);
+            self.metrics.breaker_transitions.with_label_values(&[circuit.name()]).inc_by(more);
+            *counted = *count;
+        }
+        self.readiness.store_missing(self.needed && !health.is_up())
+    }
+
+    /// Turns health to what readiness is.
+    async fn turn(&self) {
+        if self.readiness.is_ready() {
+            self.health.serving().await;
+        } else {
+            self.health.not_serving().await;
+        }
+    }
+}

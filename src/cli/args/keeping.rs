@@ -1,0 +1,139 @@
+//! Flags about the store.
+
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, ValueEnum};
+
+use crate::app::{ByteSize, StoreArg, StoreOptions};
+use crate::cli::values::{Value, parsed, secret, span, truth};
+use crate::decide::FailureMode;
+use crate::store::redis::{Credentials, Password};
+use crate::units::Span;
+
+/// Where the password may come from beside a file. It is no flag, because
+/// command lines can be read by everybody on the machine.
+const PASSWORD_VARIABLE: &str = "TIDEGATE_REDIS_PASSWORD";
+
+/// How counters are kept.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Store")]
+pub(super) struct Keeping {
+    /// Where counters live: `memory`, or `redis://[user:password@]host[:port][/database]`.
+    #[arg(
+        long, env = "TIDEGATE_STORE", value_name = "STORE", default_value = "memory",
+        hide_env_values = true, value_parser = Value(parsed::<StoreArg>)
+    )]
+    store: StoreArg,
+    /// The user of Redis, instead of one in the URL.
+    #[arg(long, env = "TIDEGATE_REDIS_USERNAME", value_name = "NAME")]
+    redis_username: Option<String>,
+    /// A file with the password of Redis, read again for every connection, so
+    /// that it can be changed. Or put the password into the environment variable
+    /// `TIDEGATE_REDIS_PASSWORD`.
+    #[arg(long, env = "TIDEGATE_REDIS_PASSWORD_FILE", value_name = "PATH")]
+    redis_password_file: Option<PathBuf>,
+    /// Do not start while the store is away.
+    #[arg(
+        long, env = "TIDEGATE_REQUIRE_STORE", value_name = "BOOL", value_parser = Value(truth),
+        num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        default_value = "false", action = ArgAction::Set
+    )]
+    require_store: bool,
+    /// What to answer when the store cannot decide, where neither the rule nor
+    /// its domain says.
+    #[arg(
+        long,
+        env = "TIDEGATE_FAILURE_MODE",
+        value_name = "MODE",
+        value_enum,
+        default_value = "open"
+    )]
+    failure_mode: FailureArg,
+    /// How many replicas share the limits: in failure mode local, each admits
+    /// its part.
+    #[arg(
+        long, env = "TIDEGATE_REPLICAS", value_name = "COUNT", default_value = "1",
+        value_parser = Value(replicas)
+    )]
+    replicas: NonZeroU32,
+    /// How long a decision may wait for the store. Envoy waits 20ms for the answer.
+    #[arg(
+        long, env = "TIDEGATE_STORE_DEADLINE", value_name = "TIME", default_value = "10ms",
+        value_parser = Value(span)
+    )]
+    store_deadline: Span,
+    /// What counters in memory may take.
+    #[arg(
+        long, env = "TIDEGATE_MEMORY_LIMIT", value_name = "SIZE", default_value = "256MiB",
+        value_parser = Value(parsed::<ByteSize>)
+    )]
+    memory_limit: ByteSize,
+}
+
+/// [`FailureMode`] on the command line.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum FailureArg {
+    /// Let the request pass.
+    Open,
+    /// Refuse the request.
+    Closed,
+    /// Decide in memory, by this replica's share of the limit.
+    Local,
+    /// End the call with `UNAVAILABLE`, so that the proxy decides.
+    Error,
+}
+
+/// Two passwords: which one is meant is anybody's guess.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "both --redis-password-file (or TIDEGATE_REDIS_PASSWORD_FILE) and TIDEGATE_REDIS_PASSWORD \
+     give a password of Redis; remove one of them"
+)]
+pub struct TwoPasswords;
+
+impl Keeping {
+    /// What to answer when the store cannot decide.
+    pub(super) fn failure_mode(&self) -> FailureMode {
+        match self.failure_mode {
+            FailureArg::Open => FailureMode::Open,
+            FailureArg::Closed => FailureMode::Closed,
+            FailureArg::Local => FailureMode::Local,
+            FailureArg::Error => FailureMode::Error,
+        }
+    }
+
+    /// How many replicas share the limits.
+    pub(super) fn replicas(&self) -> NonZeroU32 {
+        self.replicas
+    }
+
+    /// What counters in memory may take, in bytes.
+    pub(super) fn memory_limit(&self) -> usize {
+        self.memory_limit.as_usize()
+    }
+
+    /// The same for the service.
+    ///
+    /// # Errors
+    /// If there are two passwords.
+    pub(super) fn options(self) -> Result<StoreOptions, TwoPasswords> {
+        let password = match (secret(PASSWORD_VARIABLE), self.redis_password_file) {
+            (Some(_), Some(_)) => return Err(TwoPasswords),
+            (Some(password), None) => Some(Password::Given(password)),
+            (None, path) => path.map(Password::File),
+        };
+        Ok(StoreOptions {
+            place: self.store,
+            credentials: Credentials { username: self.redis_username, password },
+            required: self.require_store,
+            deadline: self.store_deadline,
+            memory_limit: self.memory_limit,
+        })
+    }
+}
+
+/// A count that is not zero.
+fn replicas(text: &str) -> Result<NonZeroU32, String> {
+    text.parse().map_err(|_| "expected a whole number above zero".into())
+}

@@ -1,0 +1,23 @@
+//! The whole service while its store fails: real processes, steady load.
+
+#[path = "../support/ask.rs"]
+mod ask;
+#[path = "../support/http.rs"]
+mod http;
+#[path = "../support/process.rs"]
+mod process;
+#[path = "../support/redis.rs"]
+mod redis;
+
+mod load;
+mod proxy;
+mod rig;
+
+mod cancellation;
+mod cluster;
+mod credentials;
+mod exactness;
+mod modes;
+mod replies;
+mod startup;
+mod storms;
