@@ -20,7 +20,7 @@ pub use settings::{FailureMode, HeaderNames, Settings};
 use self::fallback::Modes;
 use self::matching::{Match, Matches};
 use crate::clock::Clock;
-use crate::limit::Verdict;
+use crate::limit::{Cost, Verdict};
 use crate::policy::{Domain, Policies};
 use crate::store::{Plan, Store, StoreError, Verdicts};
 use crate::telemetry::metrics::Metrics;

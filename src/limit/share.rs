@@ -26,10 +26,8 @@ impl Limit {
                 SlidingLog::new(limit, whole.window(), whole.block(), u32::MAX)
                     .map_or(*self, Self::SlidingLog)
             }
-            Self::SlidingCounter(whole) => {
-                SlidingCounter::new(part(whole.limit()), whole.window())
-                    .map_or(*self, Self::SlidingCounter)
-            }
+            Self::SlidingCounter(whole) => SlidingCounter::new(part(whole.limit()), whole.window())
+                .map_or(*self, Self::SlidingCounter),
             Self::TokenBucket(whole) => {
                 Self::TokenBucket(TokenBucket::new(whole.rate().share(replicas)))
             }

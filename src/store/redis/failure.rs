@@ -71,7 +71,9 @@ impl Rule {
         }
         let says = |text| error.detail().is_some_and(|detail| detail.contains(text));
         match error.kind() {
-            ErrorKind::AuthenticationFailed => rule(Cause::Login, "check the user and the password"),
+            ErrorKind::AuthenticationFailed => {
+                rule(Cause::Login, "check the user and the password")
+            }
             _ if says("max number of clients") => rule(Cause::MaxClients, "raise maxclients"),
             // So older servers say that a script may not do what it needs.
             _ if says("can't run this command") => rule(Cause::Permission, RIGHTS),
