@@ -9,6 +9,8 @@ mod markdown;
 #[path = "../benches/compare/results.rs"]
 mod results;
 
+use std::collections::BTreeMap;
+
 use figures::{ALGORITHMS, Figure, Goal, Quantity, median};
 use tidegate::policy::{LoadOptions, load_texts};
 use tidegate::store::KeyBuf;
@@ -58,7 +60,7 @@ fn everything() -> Results {
     let mut redis = lane("Redis", &[20.0, 21.0, 22.0]);
     for sample in &mut redis.samples {
         sample.redis_us = Some(4.0);
-        sample.failed = 2;
+        sample.failed = BTreeMap::from([("Unavailable".into(), 2)]);
     }
     let names = ["no-op", "memory", "memory gcra", "a|b"];
     let lanes = names.iter().map(|name| lane(name, &[10.0, 12.0, 11.0])).chain([redis]);

@@ -83,7 +83,7 @@ fn lane_row(lane: &LaneResult) -> String {
         number(|sample| sample.redis_us, 1),
         number(|sample| sample.client_us, 1),
         sum(|sample| sample.over_limit),
-        sum(|sample| sample.failed)
+        sum(|sample| sample.failed.values().sum())
     )
 }
 

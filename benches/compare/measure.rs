@@ -75,12 +75,13 @@ fn measure(options: &Options, lane: &Lane, server: &Running) -> Result<Sample, b
 
 fn tell(round: u32, lane: &Lane, sample: &Sample) {
     let micros = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.1}"));
+    let failed = sample.failed.iter().map(|(name, count)| format!(", {count} {name}"));
     eprintln!(
         "round {round}: {:<34} {:>7.0}/s  server {} us, Redis {} us{}",
         lane.name,
         sample.decisions_per_second,
         micros(sample.server_us),
         micros(sample.redis_us),
-        if sample.failed > 0 { format!(", {} FAILED", sample.failed) } else { String::new() }
+        failed.collect::<String>()
     );
 }

@@ -1,5 +1,7 @@
 //! What was measured, as values.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use tidegate::bench::Report;
 
@@ -85,8 +87,8 @@ pub struct Sample {
     pub ok: u64,
     /// Calls answered `OVER_LIMIT`.
     pub over_limit: u64,
-    /// Calls without a decision.
-    pub failed: u64,
+    /// Calls without a decision, by what they ended with.
+    pub failed: BTreeMap<String, u64>,
 }
 
 impl Results {
@@ -117,7 +119,7 @@ impl From<&Report> for Sample {
             client_us: report.client.as_ref().and_then(|client| client.us_per_decision),
             ok: report.calls.ok,
             over_limit: report.calls.over_limit,
-            failed: report.errors(),
+            failed: report.calls.errors.clone(),
         }
     }
 }
