@@ -14,7 +14,7 @@ use tidegate::limit::{
     Unit, Verdict,
 };
 use tidegate::store::memory::MemoryStore;
-use tidegate::store::redis::{RedisConfig, RedisStore};
+use tidegate::store::redis::{RedisConfig, RedisStore, ScriptRuntime};
 use tidegate::store::{Charge, Group, Plan, Role, StoreError, Verdicts};
 use tidegate::units::{Hits, Span, Timestamp};
 use tokio::task::JoinSet;
@@ -246,9 +246,9 @@ async fn collect(sent: &mut Sent, answers: &mut [Verdicts]) {
     }
 }
 
-fn equals_the_model(server: &RedisServer, sequences: u32) {
+fn equals_the_model(server: &RedisServer, script: ScriptRuntime, sequences: u32) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let config = RedisConfig { lanes: lanes(1), ..patient(server.url()) };
+    let config = RedisConfig { lanes: lanes(1), script, ..patient(server.url()) };
     let store = Arc::new(runtime.block_on(async { connect(&config) }));
     let case = AtomicU64::new(0);
     let run = |specs: Vec<RequestSpec>| -> TestCaseResult {
@@ -282,16 +282,32 @@ fn no_key_is_without_expiry_or_in_exponents(server: &RedisServer) {
     }
 }
 
+// 10,000 sequences in all: Redis and Valkey, by script and by function.
+
 #[test]
 fn limits_in_redis_equal_the_pure_ones() {
     if let Some(server) = RedisServer::redis() {
-        equals_the_model(&server, 10_000);
+        equals_the_model(&server, ScriptRuntime::Eval, 5_000);
+    }
+}
+
+#[test]
+fn limits_in_redis_functions_equal_the_pure_ones() {
+    if let Some(server) = RedisServer::redis() {
+        equals_the_model(&server, ScriptRuntime::Function, 2_500);
     }
 }
 
 #[test]
 fn limits_in_valkey_equal_the_pure_ones() {
     if let Some(server) = RedisServer::valkey() {
-        equals_the_model(&server, 2_500);
+        equals_the_model(&server, ScriptRuntime::Eval, 1_250);
+    }
+}
+
+#[test]
+fn limits_in_valkey_functions_equal_the_pure_ones() {
+    if let Some(server) = RedisServer::valkey() {
+        equals_the_model(&server, ScriptRuntime::Function, 1_250);
     }
 }
