@@ -115,7 +115,7 @@ while at <= size do
       end
       local slot = slots[key]
       if not slot then
-        local why = algorithm.read(used + 1, key)
+        local why = algorithm.read(used + 1, key, now, args, at + 3)
         if why then
           failed = why
         else

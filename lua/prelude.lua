@@ -29,7 +29,7 @@ local REFUND_OF_NOTHING = 2 - MAX_EXACT
 -- since what a batch does not use should not cost. An algorithm has
 --   parameters                                  how many integers follow its number
 --   columns                                     the tables that hold its states
---   read(slot, key)                             fills the slot; returns why it cannot
+--   read(slot, key, now, args, at)              fills the slot; returns why it cannot
 --   step(slot, now, cost, args, at, reply, to, key)  decides; writes the verdict after `to`:
 --       allowed (1 or 0), remaining, remaining_before, retry_after, reset_after
 --   write(slot, key, now, slack)                returns why it cannot; `slack` (ms)

@@ -42,7 +42,7 @@ ALGORITHMS[5] = function()
 
   local function write(slot, key, now, slack)
     local arrival, part = arrivals[slot], parts[slot]
-    if arrival == 0 then return erase(key) end
+    if arrival == 0 and part == 0 then return erase(key) end
     if part == 0 then return store(key, text(arrival), arrival - now, slack) end
     -- Parts of a tick need a whole one, which is a second at most.
     return store(key, text(arrival) .. ':' .. text(part), arrival + 1000000 - now, slack)

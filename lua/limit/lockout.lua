@@ -59,7 +59,9 @@ ALGORITHMS[6] = function()
       cost = REFUND_OF_NOTHING
     end
     local locked = locks[slot] - now
-    if locked > lockout then locked = lockout end
+    if locked > lockout then
+      locked, locks[slot], dirty[slot] = lockout, now + lockout, true
+    end
     if locked > 0 then
       local refund = cost < 0
       reply[to + 1], reply[to + 2], reply[to + 3] = refund and 1 or 0, 0, 0

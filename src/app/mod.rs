@@ -160,6 +160,7 @@ fn open_store(options: &StoreOptions) -> Result<Store, RedisConfigError> {
             let config = RedisConfig {
                 credentials: options.credentials.clone(),
                 deadline: options.deadline,
+                script: options.redis_script,
                 ..RedisConfig::new(url)
             };
             Store::Redis(RedisStore::connect(&config)?)

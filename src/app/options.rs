@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use crate::decide;
 use crate::policy::LoadOptions;
-use crate::store::redis::Credentials;
+use crate::store::redis::{Credentials, ScriptRuntime};
 use crate::transport::listen::{HostPort, Listen};
 use crate::units::Span;
 
@@ -45,6 +45,8 @@ pub struct StoreOptions {
     pub credentials: Credentials,
     /// Do not start without it.
     pub required: bool,
+    /// How Redis is asked to run the script.
+    pub redis_script: ScriptRuntime,
     /// How long a decision may wait for the store.
     pub deadline: Span,
     /// What counters in memory may take.

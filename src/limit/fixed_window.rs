@@ -8,7 +8,7 @@ use std::fmt;
 
 use super::calendar::{Bounds, Calendar};
 use super::unit::Unit;
-use super::{Cost, Verdict};
+use super::{Cost, ParameterError, Verdict, checked};
 use crate::units::{Hits, Span, Timestamp};
 
 /// Where windows start.
@@ -43,12 +43,13 @@ pub struct State {
 
 impl FixedWindow {
     /// At most `limit` hits in each `window`, aligned to the epoch, refused
-    /// hits counted. `None` if the window is empty.
-    pub const fn new(limit: Hits, window: Span) -> Option<Self> {
-        if window.is_zero() {
-            return None;
-        }
-        Some(Self { limit, window, align: Align::Epoch, count_refused: true })
+    /// hits counted.
+    ///
+    /// # Errors
+    /// If the window is empty or too long.
+    pub fn new(limit: Hits, window: Span) -> Result<Self, ParameterError> {
+        let window = checked(window)?;
+        Ok(Self { limit, window, align: Align::Epoch, count_refused: true })
     }
 
     /// At most `limit` hits in each window of one `unit`; like

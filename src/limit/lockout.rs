@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use super::{Cost, ParameterError, Verdict};
+use super::{Cost, ParameterError, Verdict, checked};
 use crate::units::{Hits, Span, Timestamp};
 
 /// The most attempts that a lockout may allow: their moments are all kept.
@@ -37,15 +37,13 @@ impl Lockout {
     /// `max_attempts` failures within `window` lock for `lockout`.
     ///
     /// # Errors
-    /// If a span is empty, or if there are no attempts or too many of them.
+    /// If a span is empty or too long, or if there are no attempts or too many of them.
     pub fn new(max_attempts: Hits, window: Span, lockout: Span) -> Result<Self, ParameterError> {
-        if window.is_zero() || lockout.is_zero() {
-            return Err(ParameterError::EmptyWindow);
-        }
+        let (window, duration) = (checked(window)?, checked(lockout)?);
         if max_attempts.is_zero() || max_attempts > Hits::from(MOST_ATTEMPTS) {
             return Err(ParameterError::Attempts { max_attempts, most: MOST_ATTEMPTS });
         }
-        Ok(Self { max_attempts, window, duration: lockout })
+        Ok(Self { max_attempts, window, duration })
     }
 
     /// How many failures lock.
@@ -66,7 +64,10 @@ impl Lockout {
     /// Decides `cost` at `now`.
     pub fn step(&self, state: &mut State, now: Timestamp, cost: Cost) -> Verdict {
         let most = self.max_attempts.get();
-        let locked = self.locked_for(state, now);
+        // The clock stepped back, or locks are shorter now: no lock lasts longer
+        // than the rule says, from when that shows.
+        state.locked_until = state.locked_until.min(now.plus(self.duration));
+        let locked = state.locked_until.since(now);
         if !locked.is_zero() && cost != Cost::Reset {
             // Only the end of the lock changes anything now.
             let refund = matches!(cost, Cost::Refund(_));
@@ -83,7 +84,7 @@ impl Lockout {
             Cost::Check | Cost::Refund(Hits::ZERO) => {}
             Cost::Refund(_) | Cost::Reset => *state = State::default(),
         }
-        let locked = self.locked_for(state, now);
+        let locked = state.locked_until.since(now);
         let left = most.saturating_sub(state.recent(now, self.window));
         Verdict {
             allowed: locked.is_zero(),
@@ -117,12 +118,6 @@ impl Lockout {
         if state.recent(now, self.window) >= self.max_attempts.get() {
             *state = State { locked_until: now.plus(self.duration), ..State::default() };
         }
-    }
-
-    /// How long the key is still locked; never longer than a lock lasts, even
-    /// if the clock has stepped back.
-    fn locked_for(&self, state: &State, now: Timestamp) -> Span {
-        state.locked_until.since(now).min(self.duration)
     }
 }
 

@@ -85,12 +85,48 @@ impl Verdict {
     }
 }
 
+/// The longest window, block or lock: ten years. The present plus a few
+/// of them is exact in Lua until the year 2205.
+pub const LONGEST: Span = Span::from_secs(10 * 365 * 86_400);
+
+/// Checks a window, a block or a lock.
+const fn checked(span: Span) -> Result<Span, ParameterError> {
+    if span.is_zero() {
+        Err(ParameterError::EmptyWindow)
+    } else if span.as_micros() > LONGEST.as_micros() {
+        Err(ParameterError::TooLong { span })
+    } else {
+        Ok(span)
+    }
+}
+
 /// Parameters that make no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParameterError {
     /// A window, period or lockout of no length.
     #[error("the window must be longer than nothing")]
     EmptyWindow,
+    /// A span that moments are not exact for.
+    #[error(
+        "{span} is more than the longest window, block or lock, ten years; write a shorter one"
+    )]
+    TooLong {
+        /// The span.
+        span: Span,
+    },
+    /// A capacity that moments are not exact for.
+    #[error(
+        "{capacity} at once would take more than 50 years to come back at {refill} in {period}; \
+         write a smaller capacity or a faster rate"
+    )]
+    TooSlow {
+        /// The capacity.
+        capacity: Hits,
+        /// What comes back …
+        refill: Hits,
+        /// … in this time.
+        period: Span,
+    },
     /// A rate of nothing.
     #[error("nothing is ever refilled; write how many hits come back in each period")]
     NoRefill,

@@ -14,6 +14,9 @@ use crate::units::{Hits, Span, Timestamp};
 /// The largest number of units: exact in a double, sums of two included.
 const MAX_UNITS: u64 = Hits::MAX.get();
 
+/// A bucket is full again within 50 years: a moment as far away is exact in Lua.
+const LONGEST_FILL: Span = Span::from_secs(50 * 365 * 86_400);
+
 const TICKS: [Span; 3] = [Span::from_micros(1), Span::from_millis(1), Span::from_secs(1)];
 
 /// A rate with room for `capacity` hits at once.
@@ -29,8 +32,9 @@ impl Rate {
     /// `refill` hits in each `period`, at most `capacity` at once.
     ///
     /// # Errors
-    /// If nothing is refilled, if the period is empty, or if the amounts are
-    /// too large and too uneven to be exact.
+    /// If nothing is refilled, if the period is empty, if a full capacity takes
+    /// too long to come back, or if the amounts are too large and too uneven to be
+    /// exact.
     pub fn new(capacity: Hits, refill: Hits, period: Span) -> Result<Self, ParameterError> {
         if period.is_zero() {
             return Err(ParameterError::EmptyWindow);
@@ -48,7 +52,8 @@ impl Rate {
                 Self { capacity, refill: refill.get() / divisor, period: ticks / divisor, tick };
             let units = rate.period.checked_mul(capacity.get().max(1));
             if units.is_some_and(|units| units.saturating_add(rate.refill) <= MAX_UNITS) {
-                return Ok(rate);
+                let slow = ParameterError::TooSlow { capacity, refill, period };
+                return if rate.fill_time() <= LONGEST_FILL { Ok(rate) } else { Err(slow) };
             }
         }
         Err(ParameterError::TooFine { limit: refill, window: period })

@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use super::{Cost, ParameterError, Verdict};
+use super::{Cost, ParameterError, Verdict, checked};
 use crate::units::{Hits, Span, Timestamp};
 
 /// Finest first: the tick in which shares are counted.
@@ -46,16 +46,16 @@ impl SlidingCounter {
     /// At most `limit` hits in a `window` that slides.
     ///
     /// # Errors
-    /// If the window is empty, or if limit and window are too large to be exact.
+    /// If the window is empty or too long, or if limit and window are together
+    /// too large to be exact.
     pub fn new(limit: Hits, window: Span) -> Result<Self, ParameterError> {
-        if window.is_zero() {
-            return Err(ParameterError::EmptyWindow);
-        }
+        let window = checked(window)?;
         let fits = |tick: &Span| {
             let ticks = window.as_micros() / tick.as_micros();
             let exact = ticks.checked_mul(limit.get().max(1) + 1);
             window.as_micros().is_multiple_of(tick.as_micros())
                 && exact.is_some_and(|units| units <= Hits::MAX.get())
+                && limit <= Hits::from(u32::MAX)
         };
         match TICKS.into_iter().find(fits) {
             Some(tick) => Ok(Self { limit, window, tick }),

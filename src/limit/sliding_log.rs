@@ -4,11 +4,16 @@
 //! exactly the window's age has left it. Refused hits are not logged; where a
 //! block is set, the first refusal blocks the key and nothing prolongs or ends
 //! the block early. Lua twin: `lua/limit/sliding_log.lua`.
+//!
+//! When the clock steps back, hits lie in the future. They count on, so that
+//! nobody has the limit twice when the clock is set right again, but nobody is
+//! refused for the whole step: a window after the first decision that met them, or
+//! the last that added to them, they are dropped if they still lie in the future.
 
 use std::collections::VecDeque;
 use std::fmt;
 
-use super::{Cost, ParameterError, Verdict};
+use super::{Cost, ParameterError, Verdict, checked};
 use crate::units::{Hits, Span, Timestamp};
 
 /// The most hits that a log may hold unless said otherwise.
@@ -36,6 +41,8 @@ pub struct State {
     blocked_until: Timestamp,
     /// When the newest hit leaves, headroom included.
     void_at: Timestamp,
+    /// Since when hits from the future are known, if there are any.
+    noticed: Timestamp,
 }
 
 impl SlidingLog {
@@ -43,17 +50,16 @@ impl SlidingLog {
     /// none for `block` (zero: no block).
     ///
     /// # Errors
-    /// If the window is empty, or if a log of `limit` hits would be larger than
-    /// `max_window_size`.
+    /// If the window is empty, if it or the block is too long, or if a log of
+    /// `limit` hits would be larger than `max_window_size`.
     pub fn new(
         limit: Hits,
         window: Span,
         block: Span,
         max_window_size: u32,
     ) -> Result<Self, ParameterError> {
-        if window.is_zero() {
-            return Err(ParameterError::EmptyWindow);
-        }
+        let window = checked(window)?;
+        let block = if block.is_zero() { block } else { checked(block)? };
         if limit > Hits::from(max_window_size) {
             return Err(ParameterError::LogTooLarge { limit, max_window_size });
         }
@@ -79,9 +85,15 @@ impl SlidingLog {
     /// something is written and not before: a clock may step back after a look.
     pub fn step(&self, state: &mut State, now: Timestamp, cost: Cost) -> Verdict {
         let limit = self.limit.get();
-        let cutoff = now.minus(self.window);
         let blocked = self.blocked_for(state, now);
-        let before = limit.saturating_sub(state.live(cutoff));
+        if state.blocked_until.since(now) > blocked && !blocked.is_zero() {
+            // The clock stepped back, or blocks are shorter now: none lasts longer
+            // than the rule says, from when that shows.
+            state.forget(now, self.window);
+            state.notice(now);
+            state.blocked_until = now.plus(blocked);
+        }
+        let before = limit.saturating_sub(state.live(now, self.window));
         let (allowed, wanted) = match cost {
             Cost::Check => (blocked.is_zero() && before >= 1, 1),
             Cost::Take(hits) => (blocked.is_zero() && hits.get() <= before, hits.get()),
@@ -89,20 +101,24 @@ impl SlidingLog {
         };
         match cost {
             Cost::Take(hits) if allowed => {
-                state.forget(cutoff);
+                state.forget(now, self.window);
                 state.log(now, hits.get(), self.window);
             }
             Cost::Take(_) => {
-                state.settle(now, self.window);
-                if blocked.is_zero() && !self.block.is_zero() {
-                    state.forget(cutoff);
+                let blocks = blocked.is_zero() && !self.block.is_zero();
+                if blocks || state.is_news(now, self.window) {
+                    state.forget(now, self.window);
+                    state.notice(now);
+                }
+                if blocks {
                     state.blocked_until = now.plus(self.block);
                 }
             }
             Cost::Check | Cost::Refund(Hits::ZERO) => {}
             Cost::Refund(hits) => {
-                state.forget(cutoff);
+                state.forget(now, self.window);
                 state.unlog(hits.get());
+                state.notice(now);
                 if state.total == 0 && state.blocked_until <= now {
                     *state = State::default();
                 }
@@ -120,7 +136,7 @@ impl SlidingLog {
         wanted: u64,
         before: u64,
     ) -> Verdict {
-        let (limit, live) = (self.limit.get(), state.live(now.minus(self.window)));
+        let (limit, live) = (self.limit.get(), state.live(now, self.window));
         let blocked = self.blocked_for(state, now);
         let open = blocked.is_zero();
         let retry_after = if allowed {
@@ -141,32 +157,67 @@ impl SlidingLog {
         }
     }
 
-    /// How long the key is still blocked. A block from further in the future
-    /// than it can last comes from a clock that stepped back; it counts whole.
+    /// How long the key is still blocked, at most as long as a block lasts.
     fn blocked_for(&self, state: &State, now: Timestamp) -> Span {
         state.blocked_until.since(now).min(self.block)
     }
 }
 
 impl State {
-    /// How many hits came after `cutoff`.
-    fn live(&self, cutoff: Timestamp) -> u64 {
+    /// Whether hits lie in the future.
+    fn is_ahead(&self, now: Timestamp) -> bool {
+        self.hits.back().is_some_and(|&(newest, _)| newest > now)
+    }
+
+    /// When hits from the future leave, if the clock does not reach them first.
+    fn late_until(&self, now: Timestamp, window: Span) -> Timestamp {
+        let known = self.noticed > Timestamp::default() && self.noticed <= now;
+        (if known { self.noticed } else { now }).plus(window)
+    }
+
+    /// The hits that count, oldest first, each with when it leaves.
+    fn counted(
+        &self,
+        now: Timestamp,
+        window: Span,
+    ) -> impl DoubleEndedIterator<Item = (Timestamp, u64)> {
+        let late_until = self.late_until(now, window);
+        let leaves = move |at: Timestamp| if at > now { late_until } else { at.plus(window) };
+        let hits = self.hits.iter().map(move |&(at, hits)| (leaves(at), hits));
+        hits.filter(move |&(leaves, _)| leaves > now)
+    }
+
+    /// How many hits count.
+    fn live(&self, now: Timestamp, window: Span) -> u64 {
+        if self.is_ahead(now) {
+            return self.counted(now, window).map(|(_, hits)| hits).sum();
+        }
+        // The same, without a look at each.
+        let cutoff = now.minus(window);
         let left = self.hits.iter().take_while(|&&(at, _)| at <= cutoff);
         self.total - left.map(|&(_, hits)| hits).sum::<u64>()
     }
 
-    /// Drops hits at or before `cutoff`.
-    fn forget(&mut self, cutoff: Timestamp) {
+    /// Drops what does not count any more.
+    fn forget(&mut self, now: Timestamp, window: Span) {
+        let cutoff = now.minus(window);
         while let Some(&(at, hits)) = self.hits.front()
             && at <= cutoff
         {
             self.total -= hits;
             self.hits.pop_front();
         }
+        let late_until = self.late_until(now, window);
+        while let Some(&(at, hits)) = self.hits.back()
+            && at > now
+            && late_until <= now
+        {
+            self.total -= hits;
+            self.hits.pop_back();
+        }
     }
 
     fn log(&mut self, now: Timestamp, hits: u64, window: Span) {
-        // After a step back of the clock, the newest hit may lie ahead.
         let at = self.hits.back().map_or(now, |&(newest, _)| newest.max(now));
         match self.hits.back_mut() {
             Some((newest, count)) if *newest == at => *count += hits,
@@ -174,6 +225,7 @@ impl State {
         }
         self.total += hits;
         self.void_at = at.plus(window).plus(HEADROOM);
+        self.noticed = if at > now { now } else { Timestamp::default() };
     }
 
     /// Takes back the newest hits.
@@ -191,34 +243,36 @@ impl State {
         }
     }
 
-    /// Moves hits that lie in the future, since the clock stepped back, to the
-    /// present: they count, but for one window from now at most.
-    fn settle(&mut self, now: Timestamp, window: Span) {
-        let mut late = 0;
-        while let Some(&(at, hits)) = self.hits.back()
-            && at > now
-        {
-            late += hits;
-            self.hits.pop_back();
+    /// Remembers since when hits from the future are known, or that there are none.
+    fn notice(&mut self, now: Timestamp) {
+        if !self.is_ahead(now) {
+            self.noticed = Timestamp::default();
+        } else if self.noticed == Timestamp::default() || self.noticed > now {
+            self.noticed = now;
         }
-        if late > 0 {
-            self.total -= late;
-            self.forget(now.minus(window));
-            self.log(now, late, window);
+    }
+
+    /// Whether [`State::notice`] would change anything, or hits from the future
+    /// have counted long enough.
+    fn is_news(&self, now: Timestamp, window: Span) -> bool {
+        let known = self.noticed > Timestamp::default();
+        if self.is_ahead(now) {
+            !known || self.noticed > now || self.late_until(now, window) <= now
+        } else {
+            known
         }
     }
 
     /// How long until `wanted` hits fit: until as many of the oldest as are in
     /// the way have left.
     fn room_after(&self, wanted: u64, limit: u64, now: Timestamp, window: Span) -> Span {
-        let cutoff = now.minus(window);
-        let mut excess = (self.live(cutoff) + wanted).saturating_sub(limit);
-        for &(at, hits) in self.hits.iter().skip_while(|&&(at, _)| at <= cutoff) {
+        let mut excess = (self.live(now, window) + wanted).saturating_sub(limit);
+        for (leaves, hits) in self.counted(now, window) {
             if excess == 0 {
                 break;
             }
             if hits >= excess {
-                return at.plus(window).since(now);
+                return leaves.since(now);
             }
             excess -= hits;
         }
@@ -227,7 +281,8 @@ impl State {
 
     /// How long until the newest hit leaves.
     fn empty_after(&self, now: Timestamp, window: Span) -> Span {
-        self.hits.back().map_or(Span::ZERO, |&(newest, _)| newest.plus(window).since(now))
+        let newest = self.counted(now, window).next_back();
+        newest.map_or(Span::ZERO, |(leaves, _)| leaves.since(now))
     }
 
     /// When the log is empty and the block over.

@@ -1,6 +1,6 @@
 //! Each algorithm by itself, at exact moments.
 
-use proptest::prelude::*;
+mod properties;
 
 use super::calendar::Calendar;
 use super::*;
@@ -154,12 +154,25 @@ fn f18_the_clock_steps_back() {
         let nine = [[base; 3], [base - hour; 3], [base; 3]].concat();
         assert_eq!(play(&limit, state, &nine), "+++++++++", "{limit}");
     }
+}
+
+#[test]
+fn f18_a_log_neither_locks_for_the_step_nor_refills_when_it_is_undone() {
+    let hour = 3_600_000;
     let limit = log(5, secs(60), Span::ZERO);
-    let state = &mut limit.fresh();
-    assert_eq!(play(&limit, state, &[hour, hour, hour, 0, 0, 0]), "+++++-");
-    let refused = limit.step(state, at(0), hits(1));
-    assert!(refused.retry_after <= secs(60) && !refused.retry_after.is_zero());
-    assert_eq!(play(&limit, state, &[60_000]), "+", "nobody is locked for longer than the window");
+    let stepped_back = || {
+        let mut state = limit.fresh();
+        assert_eq!(play(&limit, &mut state, &[hour, hour, hour, 0, 0, 0]), "+++++-");
+        let refused = limit.step(&mut state, at(0), hits(1));
+        assert_eq!((refused.retry_after, refused.reset_after), (secs(60), secs(60)));
+        state
+    };
+    assert_eq!(play(&limit, &mut stepped_back(), &[59_999, 60_000]), "-+");
+    assert_eq!(play(&limit, &mut stepped_back(), &[hour, hour + 59_999, hour + 60_000]), "--+");
+    let mut state = stepped_back();
+    let check = limit.step(&mut state, at(60_000), Cost::Check);
+    assert_eq!((check.allowed, check.remaining.get(), check.reset_after), (true, 5, Span::ZERO));
+    assert_eq!(play(&limit, &mut state, &[hour]), "-", "a look drops nothing");
 }
 
 #[test]
@@ -290,102 +303,4 @@ fn parameters_that_cannot_be_exact_are_refused() {
     );
     assert!(Rate::new(Hits::new(1), Hits::ZERO, year).is_err());
     assert!(Lockout::new(Hits::ZERO, year, year).is_err());
-}
-
-fn any_limit() -> impl Strategy<Value = Limit> {
-    let window = prop_oneof![Just(10_u64), Just(1000), Just(60_000), 10_u64..100_000];
-    let window = window.prop_map(Span::from_millis);
-    (0_u8..6, 1_u64..20, 1_u64..30, window).prop_map(|(kind, limit, refill, window)| match kind {
-        0 => Limit::FixedWindow(fixed(limit, window).with_count_refused(false)),
-        1 => log(limit, window, Span::ZERO),
-        2 => counter(limit, window),
-        3 => bucket(limit, refill, window),
-        4 => gcra(limit, refill, window),
-        _ => lockout(limit, window, window),
-    })
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
-
-    /// Refused at the last microsecond before the promised moment, admitted at it.
-    #[test]
-    fn waiting_as_told_is_exactly_enough(
-        limit in any_limit(),
-        before in prop::collection::vec((0_u64..2_000_000, 1_u64..4), 1..40),
-        wanted in 1_u64..8,
-    ) {
-        let (mut state, mut now) = (limit.fresh(), T0);
-        for (pause, cost) in before {
-            now = now.plus(Span::from_micros(pause));
-            limit.step(&mut state, now, hits(cost));
-        }
-        // A check, where taking would change the state even if refused.
-        let cost = if matches!(limit, Limit::Lockout(_)) { Cost::Check } else { hits(wanted) };
-        let verdict = limit.step(&mut state.clone(), now, cost);
-        if verdict.allowed || verdict.retry_after == Span::FOREVER {
-            return Ok(());
-        }
-        let promised = now.plus(verdict.retry_after);
-        let early = promised.minus(Span::from_micros(1));
-        prop_assert!(early < now || !limit.step(&mut state.clone(), early, cost).allowed);
-        prop_assert!(limit.step(&mut state.clone(), promised, cost).allowed);
-    }
-
-    /// A token bucket and GCRA answer alike as long as time goes forward.
-    #[test]
-    fn gcra_is_a_token_bucket(
-        capacity in 1_u64..50, refill in 1_u64..1000, period in 1_u64..100_000,
-        calls in prop::collection::vec((0_u64..3_000_000, 0_u64..8, any::<bool>()), 1..60),
-    ) {
-        let bucket = bucket(capacity, refill, Span::from_millis(period));
-        let gcra = gcra(capacity, refill, Span::from_millis(period));
-        let (mut one, mut two, mut now) = (bucket.fresh(), gcra.fresh(), T0);
-        for (pause, amount, refund) in calls {
-            now = now.plus(Span::from_micros(pause));
-            let amount = Hits::new(amount);
-            let cost = if refund { Cost::refund(amount) } else { Cost::take(amount) };
-            prop_assert_eq!(bucket.step(&mut one, now, cost), gcra.step(&mut two, now, cost));
-        }
-    }
-
-    /// No stretch of a window's length holds more than the limit.
-    #[test]
-    fn the_log_is_exact(
-        limit in 1_u64..10, window in 10_u64..5_000,
-        calls in prop::collection::vec((0_u64..2_000, 1_u64..4), 1..80),
-    ) {
-        let log = log(limit, Span::from_millis(window), Span::ZERO);
-        let (mut state, mut now, mut admitted) = (log.fresh(), 0, Vec::new());
-        for (pause, cost) in calls {
-            now += pause;
-            if log.step(&mut state, at(now), hits(cost)).allowed {
-                admitted.extend(std::iter::repeat_n(now, usize::try_from(cost).unwrap()));
-            }
-        }
-        for (index, &start) in admitted.iter().enumerate() {
-            let within = admitted[index..].iter().take_while(|&&at| at < start + window).count();
-            prop_assert!(within as u64 <= limit);
-        }
-    }
-
-    /// What is left never grows without time passing, a refund aside, and what
-    /// has expired is as good as fresh.
-    #[test]
-    fn state_is_honest_about_itself(
-        limit in any_limit(),
-        calls in prop::collection::vec((0_u64..2_000_000, 0_u64..4), 1..40),
-    ) {
-        let (mut state, mut now) = (limit.fresh(), T0);
-        for (pause, cost) in calls {
-            now = now.plus(Span::from_micros(pause));
-            let before = limit.step(&mut state.clone(), now, Cost::Check).remaining;
-            let verdict = limit.step(&mut state, now, hits(cost));
-            prop_assert!(verdict.remaining <= before);
-            prop_assert!(verdict.remaining <= limit.ceiling());
-        }
-        let end = state.expires_at().max(now);
-        let fresh = limit.step(&mut limit.fresh(), end, hits(1));
-        prop_assert_eq!(limit.step(&mut state, end, hits(1)), fresh);
-    }
 }

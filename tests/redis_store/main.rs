@@ -5,6 +5,7 @@ mod differential;
 mod exactness;
 mod expiry;
 mod faults;
+mod functions;
 mod permissions;
 mod script_cache;
 

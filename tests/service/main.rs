@@ -4,6 +4,8 @@
 mod http;
 #[path = "../support/process.rs"]
 mod process;
+#[path = "../support/redis.rs"]
+mod redis;
 
 mod commands;
 mod faces;
@@ -13,6 +15,7 @@ mod memory;
 mod reload;
 mod socket;
 mod stop;
+mod store;
 
 use std::path::PathBuf;
 

@@ -2,7 +2,9 @@
 
 #![allow(dead_code, reason = "each test binary that includes this uses a part of it")]
 
-use tidegate::limit::{Cost, FixedWindow, Limit};
+use tidegate::limit::{
+    Cost, FixedWindow, Gcra, Limit, Lockout, Rate, SlidingCounter, SlidingLog, TokenBucket,
+};
 use tidegate::store::{Charge, ChargeMode, Plan, Role};
 use tidegate::units::{Hits, Span, Timestamp};
 
@@ -12,6 +14,20 @@ pub const YEAR: Span = Span::from_secs(31_536_000);
 /// At most `limit` hits in each `window`, with the defaults of the reference.
 pub fn fixed_window(limit: u64, window: Span) -> Limit {
     Limit::FixedWindow(FixedWindow::new(Hits::new(limit), window).expect("a window"))
+}
+
+/// Each algorithm with room for `limit` hits (at most 1000) in each `window`.
+pub fn every_algorithm(limit: u64, window: Span) -> [Limit; 6] {
+    let hits = Hits::new(limit);
+    let rate = Rate::new(hits, hits, window).expect("a rate");
+    [
+        fixed_window(limit, window),
+        Limit::SlidingLog(SlidingLog::new(hits, window, Span::ZERO, 1000).expect("a log")),
+        Limit::SlidingCounter(SlidingCounter::new(hits, window).expect("a counter")),
+        Limit::TokenBucket(TokenBucket::new(rate)),
+        Limit::Gcra(Gcra::new(rate)),
+        Limit::Lockout(Lockout::new(hits, window, window).expect("a lockout")),
+    ]
 }
 
 /// A request that charges nothing yet, by the clock of the store.

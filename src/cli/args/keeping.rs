@@ -8,7 +8,7 @@ use clap::{ArgAction, Args, ValueEnum};
 use crate::app::{ByteSize, StoreArg, StoreOptions};
 use crate::cli::values::{Value, parsed, secret, span, truth};
 use crate::decide::FailureMode;
-use crate::store::redis::{Credentials, Password};
+use crate::store::redis::{Credentials, Password, ScriptRuntime};
 use crate::units::Span;
 
 /// Where the password may come from beside a file. It is no flag, because
@@ -63,6 +63,12 @@ pub(super) struct Keeping {
         value_parser = Value(span)
     )]
     store_deadline: Span,
+    /// How Redis is asked to run the script that decides.
+    #[arg(
+        long, env = "TIDEGATE_REDIS_SCRIPT", value_name = "RUNTIME", value_enum,
+        default_value = "eval"
+    )]
+    redis_script: ScriptArg,
     /// What counters in memory may take.
     #[arg(
         long, env = "TIDEGATE_MEMORY_LIMIT", value_name = "SIZE", default_value = "256MiB",
@@ -82,6 +88,18 @@ enum FailureArg {
     Local,
     /// End the call with `UNAVAILABLE`, so that the proxy decides.
     Error,
+}
+
+/// [`ScriptRuntime`] on the command line.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ScriptArg {
+    /// By EVALSHA: any Redis or Valkey.
+    Eval,
+    /// By FCALL, from a library of functions: Redis 7, Valkey or later. Each
+    /// release has a library of its own, so that two can share a server. Old ones
+    /// stay: `FUNCTION LIST LIBRARYNAME tidegate_*` shows them, and `FUNCTION
+    /// DELETE` removes one; what is in use comes back by itself.
+    Function,
 }
 
 /// Two passwords: which one is meant is anybody's guess.
@@ -127,6 +145,10 @@ impl Keeping {
             place: self.store,
             credentials: Credentials { username: self.redis_username, password },
             required: self.require_store,
+            redis_script: match self.redis_script {
+                ScriptArg::Eval => ScriptRuntime::Eval,
+                ScriptArg::Function => ScriptRuntime::Function,
+            },
             deadline: self.store_deadline,
             memory_limit: self.memory_limit,
         })

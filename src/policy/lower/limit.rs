@@ -87,7 +87,8 @@ impl Lowering<'_> {
         let align = self.align(raw, amount.map(|amount| amount.window));
         let count_refused = self.count_refused(raw, several);
         let amount = amount?;
-        let limit = FixedWindow::new(amount.hits(), amount.window.span())?;
+        let limit = FixedWindow::new(amount.hits(), amount.window.span());
+        let limit = self.checked(limit, amount.at)?;
         let limit = limit.with_align(align?).with_count_refused(count_refused?);
         Some(amount.quota(Limit::FixedWindow(limit)))
     }

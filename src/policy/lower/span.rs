@@ -1,15 +1,12 @@
 //! Spans of time and rates as they are written.
 
 use super::Lowering;
-use crate::limit::Unit;
+use crate::limit::{LONGEST, Unit};
 use crate::policy::fault::{Position, quoted};
 use crate::units::Span;
 
 /// Shortest window, lock or block: a clock tells shorter ones hardly apart.
 const MIN_SPAN: Span = Span::from_millis(10);
-/// Longest one. Moments plus windows must stay exact in Lua; see
-/// [`units`](crate::units).
-const MAX_SPAN: Span = Span::from_secs(10 * 365 * 86_400);
 
 const HOW_TO_WRITE_A_SPAN: &str =
     "write a whole number and a unit, such as 100ms, 90s, 5m, 1h, 2d or 1w";
@@ -63,7 +60,7 @@ impl Lowering<'_> {
         span: Span,
         at: Position,
     ) -> Option<Span> {
-        if (MIN_SPAN..=MAX_SPAN).contains(&span) {
+        if (MIN_SPAN..=LONGEST).contains(&span) {
             return Some(span);
         }
         let message = format!("invalid {name} {}", quoted(text));

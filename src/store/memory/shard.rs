@@ -57,8 +57,14 @@ impl Shard {
         cost: Cost,
     ) -> Verdict {
         if let Some(entry) = self.table.find_mut(hash, |entry| &*entry.key == key) {
+            let before = entry.outside();
             let verdict = limit.step(&mut entry.state, now, cost);
+            let after = entry.outside();
             self.earliest = self.earliest.min(entry.state.expires_at());
+            self.outside = self.outside - before + after;
+            if after > before && self.table.allocation_size() + self.outside > self.budget {
+                self.make_room(hasher, 0, now);
+            }
             return verdict;
         }
         let mut state = limit.fresh();
@@ -85,7 +91,10 @@ impl Shard {
         let entry = self.table.entry(hash, |entry| &*entry.key == key, rehash(hasher));
         match (entry, before) {
             (hashbrown::hash_table::Entry::Occupied(mut entry), Some(state)) => {
-                entry.get_mut().state = state;
+                let entry = entry.get_mut();
+                self.outside -= entry.outside();
+                entry.state = state;
+                self.outside += entry.outside();
             }
             (hashbrown::hash_table::Entry::Occupied(entry), None) => {
                 let (gone, _) = entry.remove();
@@ -144,7 +153,7 @@ impl Shard {
     ) {
         let entry = Entry { key: key.into(), state };
         if !self.fits(&entry) {
-            self.make_room(hasher, &entry, now);
+            self.make_room(hasher, entry.outside(), now);
         }
         self.outside += entry.outside();
         self.earliest = self.earliest.min(entry.state.expires_at());
@@ -158,18 +167,20 @@ impl Shard {
         grown + self.outside + entry.outside() <= self.budget
     }
 
-    /// Drops what has expired or else gives up an eighth of the entries: so many
-    /// at once, because room that removals leave in the table must be regained
-    /// by building it anew, or it would grow.
-    fn make_room(&mut self, hasher: &RandomState, wanted: &Entry, now: Timestamp) {
+    /// Drops what has expired or else gives up an eighth of the entries, until
+    /// `wanted` bytes more fit: so many at once, because room that removals leave in
+    /// the table must be regained by building it anew, or it would grow. The last
+    /// one is kept, whatever it takes: a log larger than the whole budget would
+    /// otherwise be lost at each hit.
+    fn make_room(&mut self, hasher: &RandomState, wanted: usize, now: Timestamp) {
         let before = self.table.len();
         self.sweep(hasher, now);
         let most = before - before / 8;
         let fits = |shard: &Self| {
-            let bytes = shard.table.allocation_size() + shard.outside + wanted.outside();
+            let bytes = shard.table.allocation_size() + shard.outside + wanted;
             shard.table.len() < most && bytes <= shard.budget
         };
-        while !fits(self) && self.evict() {}
+        while self.table.len() > 1 && !fits(self) && self.evict() {}
         let entries = std::mem::take(&mut self.table);
         self.table = HashTable::with_capacity(before);
         for entry in entries {

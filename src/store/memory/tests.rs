@@ -1,5 +1,5 @@
 use super::*;
-use crate::limit::{FixedWindow, Limit};
+use crate::limit::{FixedWindow, Limit, SlidingLog};
 use crate::store::{ChargeMode, Role};
 use crate::units::{Hits, Span};
 
@@ -109,6 +109,55 @@ fn ended_windows_are_swept_even_when_their_keys_never_come_back() {
     let usage = store.usage();
     assert_eq!((usage.keys, usage.evicted), (0, 0));
     assert!(usage.bytes < 8 << 20, "{usage:?}");
+}
+
+fn log(limit: u64) -> Limit {
+    let limit = SlidingLog::new(Hits::new(limit), Span::from_secs(60), Span::ZERO, 100_000);
+    Limit::SlidingLog(limit.unwrap())
+}
+
+/// Adds so many hits, each of its own moment, to the log of `name`.
+fn fill(store: &MemoryStore, name: &str, limit: Limit, hits: u64) {
+    for hit in 0..hits {
+        take(store, name, limit, 1, NOON.plus(Span::from_micros(hit)));
+    }
+}
+
+#[test]
+fn what_logs_grow_by_is_accounted_for() {
+    let store = MemoryStore::default();
+    let empty = store.usage().bytes;
+    for key in 0..100 {
+        fill(&store, &format!("k{key}"), log(1000), 1000);
+    }
+    let usage = store.usage();
+    assert!(usage.bytes - empty > 100 * 1000 * 16, "{usage:?}");
+    for shard in 0..store.shards() {
+        store.sweep(shard, NOON.plus(Span::from_secs(62)));
+    }
+    let usage = store.usage();
+    assert!(usage.keys == 0 && usage.bytes < empty + (1 << 20), "{usage:?}");
+}
+
+#[test]
+fn growing_logs_stay_within_the_bound() {
+    let bound = 4 << 20;
+    let store = MemoryStore::new(bound);
+    let names: Vec<_> = (0..1_000).map(|key| format!("k{key}")).collect();
+    for hit in 0..500 {
+        for name in &names {
+            take(&store, name, log(1000), 1, NOON.plus(Span::from_micros(hit)));
+        }
+    }
+    let usage = store.usage();
+    assert!(usage.bytes <= bound && usage.evicted > 100, "{usage:?}");
+}
+
+#[test]
+fn one_log_too_large_for_its_share_is_kept() {
+    let store = MemoryStore::new(1 << 20);
+    fill(&store, "a", log(10_000), 10_000);
+    assert_eq!(take(&store, "a", log(10_000), 1, NOON.plus(Span::from_secs(1))), (false, 0));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use deadpool_redis::redis::io::tcp::TcpSettings;
 use deadpool_redis::redis::{ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
 
 use super::credentials::Credentials;
+use super::runtime::ScriptRuntime;
 use crate::units::Span;
 
 /// Where Redis is and how decisions are sent to it.
@@ -26,6 +27,8 @@ pub struct RedisConfig {
     pub deadline: Span,
     /// What every key begins with.
     pub key_prefix: String,
+    /// How Redis is asked to run the script.
+    pub script: ScriptRuntime,
 }
 
 /// Why a store cannot be set up.
@@ -60,6 +63,7 @@ impl RedisConfig {
             queue_max: at_least_one(1024),
             deadline: Span::from_millis(10),
             key_prefix: "tidegate:1:".into(),
+            script: ScriptRuntime::default(),
         }
     }
 
@@ -90,6 +94,7 @@ impl fmt::Debug for RedisConfig {
             .field("queue_max", &self.queue_max)
             .field("deadline", &self.deadline)
             .field("key_prefix", &self.key_prefix)
+            .field("script", &self.script)
             .finish_non_exhaustive()
     }
 }

@@ -3,10 +3,12 @@
 use deadpool_redis::redis::{AsyncConnectionConfig, PushInfo, PushKind};
 use deadpool_redis::{Connection, Manager, Pool, Runtime};
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 use super::config::{RedisConfig, RedisConfigError, Server};
 use super::credentials::Credentials;
 use super::failure::Failure;
+use super::runtime::ScriptRuntime;
 use crate::store::{Cause, StoreError};
 use crate::units::Span;
 
@@ -21,6 +23,7 @@ pub(super) const PATIENCE: Span = Span::from_secs(1);
 pub(super) struct Dialer {
     server: Server,
     credentials: Credentials,
+    script: ScriptRuntime,
     /// Given to every connection.
     pushes: mpsc::UnboundedSender<PushInfo>,
     /// What the server says unasked; here, that a connection was closed.
@@ -35,7 +38,7 @@ impl Dialer {
     pub(super) fn new(server: &Server, config: &RedisConfig) -> Result<Self, RedisConfigError> {
         let (pushes, news) = mpsc::unbounded_channel();
         let (server, credentials) = (server.clone(), config.credentials.clone());
-        let dialer = Self { server, credentials, pushes, news };
+        let dialer = Self { server, credentials, script: config.script, pushes, news };
         let info = dialer.server.info.clone();
         dialer.pool(info).map_err(|error| match error {
             Unable::Manager(error) => RedisConfigError::Url(error),
@@ -57,7 +60,13 @@ impl Dialer {
         let info = self.credentials.apply(self.server.info.clone()).await.map_err(failed)?;
         let pool = self.pool(info).map_err(|error| failed(error.into()))?;
         let attempt = pool.get().await;
-        attempt.map_err(|error| Failure::to_connect(&error, self.name(), PATIENCE))
+        let mut connection =
+            attempt.map_err(|error| Failure::to_connect(&error, self.name(), PATIENCE))?;
+        match timeout(PATIENCE.into(), self.script.prepare(&mut connection)).await {
+            Ok(Ok(())) => Ok(connection),
+            Ok(Err(error)) => Err(Failure::of(&error, self.name())),
+            Err(_) => Err(Failure::silent(self.name(), PATIENCE)),
+        }
     }
 
     /// Waits until the server has closed the connection.

@@ -90,7 +90,12 @@ impl Failure {
     /// What `error` means, from the server of this name.
     pub(super) fn of(error: &RedisError, server: &str) -> Self {
         let rule = Rule::of(error);
-        let text = format!("Redis at {server}: {}", with_advice(&describe(error), rule.advice));
+        let why = if lacks_functions(error) {
+            NO_FUNCTIONS.to_owned()
+        } else {
+            with_advice(&describe(error), rule.advice)
+        };
+        let text = format!("Redis at {server}: {why}");
         let error_is_ours = matches!(
             error.kind(),
             ErrorKind::Server(ServerErrorKind::ResponseError)
@@ -159,6 +164,16 @@ pub(super) fn unusable_counter(why: &[u8]) -> StoreError {
 
 fn with_advice(what: &str, advice: &str) -> String {
     if advice.is_empty() { what.to_owned() } else { format!("{what} ({advice})") }
+}
+
+/// Instead of the words of the server, which quote half of the library.
+const NO_FUNCTIONS: &str = "it knows no functions (FUNCTION LOAD); use Redis 7, Valkey or later, \
+                            or have the script run with --redis-script eval";
+
+fn lacks_functions(error: &RedisError) -> bool {
+    let unknown =
+        |detail: &str| detail.starts_with("unknown command") && detail.contains("FUNCTION");
+    error.code() == Some("ERR") && error.detail().is_some_and(unknown)
 }
 
 /// The error in the words of the server, where they are its words.

@@ -20,6 +20,7 @@ use super::config::{RedisConfig, RedisConfigError, Server};
 use super::dial::{Dialer, PATIENCE};
 use super::failure::Failure;
 use super::request::Request;
+use super::runtime::ScriptRuntime;
 use super::script::Batch;
 use super::upstream::gone;
 use crate::store::StoreError;
@@ -57,6 +58,7 @@ impl Lane {
             served: false,
             up: Arc::clone(&up),
             breaker: Arc::clone(breaker),
+            script: config.script,
             batch_max: config.batch_max.get(),
             deadline: config.deadline,
         };
@@ -87,6 +89,7 @@ struct Worker {
     served: bool,
     up: Arc<AtomicBool>,
     breaker: Arc<Breaker>,
+    script: ScriptRuntime,
     batch_max: usize,
     deadline: Span,
 }
@@ -228,7 +231,7 @@ impl Worker {
     /// that hangs does not find a pile of stale decisions when it wakes.
     async fn exchange(&self, connection: &mut Connection, batch: &Batch) -> Result<Value, Failure> {
         let patience = PATIENCE.max(self.deadline);
-        let mut answer = pin!(batch.decide(connection));
+        let mut answer = pin!(batch.decide(self.script, connection));
         let mut outcome = timeout(self.deadline.into(), &mut answer).await;
         if outcome.is_err() {
             self.set_up(false);

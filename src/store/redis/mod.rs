@@ -17,6 +17,7 @@ mod msgpack;
 mod parameters;
 mod probe;
 mod request;
+mod runtime;
 mod script;
 mod upstream;
 
@@ -32,6 +33,7 @@ use upstream::Upstream;
 
 pub use config::{RedisConfig, RedisConfigError};
 pub use credentials::{Credentials, Password, Secret};
+pub use runtime::ScriptRuntime;
 
 /// How long [`RedisStore::ping`] waits: it asks whether Redis answers at all.
 const PING_DEADLINE: Span = Span::from_millis(500);

@@ -66,7 +66,7 @@ pub(super) async fn ask(upstream: &Upstream, deadline: Span) -> Result<(), Store
 /// able to do only the one.
 fn question() -> Plan {
     let mut plan = Plan::default();
-    let Some(window) = FixedWindow::new(Hits::MAX, WINDOW) else { return plan };
+    let Ok(window) = FixedWindow::new(Hits::MAX, WINDOW) else { return plan };
     let limit = Limit::FixedWindow(window);
     // No domain is empty, so no request counts here.
     let mut key = plan.keys.writer("");

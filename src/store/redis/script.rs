@@ -1,18 +1,10 @@
-//! The script, and how it is sent.
+//! What one call of the script decides.
 
-use std::sync::LazyLock;
-
-use deadpool_redis::redis::aio::ConnectionLike;
-use deadpool_redis::redis::{Cmd, ErrorKind, RedisResult, Script, ServerErrorKind, Value};
+use deadpool_redis::redis::{Cmd, Value};
 
 use super::msgpack::{Reader, put_array, put_number};
 use super::request::{Request, malformed};
 use crate::store::StoreError;
-
-/// Assembled by `build.rs` out of `lua/`.
-const SOURCE: &str = include_str!(concat!(env!("OUT_DIR"), "/decide.lua"));
-
-static HASH: LazyLock<String> = LazyLock::new(|| Script::new(SOURCE).get_hash().to_owned());
 
 /// Most charges in one call, unless one request alone has more. Redis serves
 /// nobody else during a call, and a charge takes it about 4 us.
@@ -58,26 +50,23 @@ impl Batch {
         self.requests.push(request);
     }
 
-    /// Has the batch decided. A server that does not know the script (it was
-    /// restarted, or its scripts were flushed) has done nothing; it is sent the
-    /// same batch again with the source, which it keeps. That needs no
-    /// permission for `SCRIPT`.
-    pub(super) async fn decide(&self, connection: &mut impl ConnectionLike) -> RedisResult<Value> {
-        let known = self.command("EVALSHA", &HASH).query_async(connection).await;
-        match known {
-            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-                self.command("EVAL", SOURCE).query_async(connection).await
-            }
-            outcome => outcome,
-        }
+    /// How many charges it has, and so how many keys.
+    pub(super) fn charges(&self) -> usize {
+        self.charges
     }
 
-    fn command(&self, name: &str, script: &str) -> Cmd {
+    /// About how long its arguments are.
+    pub(super) fn len_bytes(&self) -> usize {
+        self.bytes + 64
+    }
+
+    /// Appends what the script is given: the number of keys, the keys and one
+    /// argument.
+    pub(super) fn write_to(&self, command: &mut Cmd) {
         let mut argument = Vec::with_capacity(self.bytes + 16);
         put_array(&mut argument, self.integers);
         put_number(&mut argument, self.now);
-        let mut command = Cmd::with_capacity(self.charges + 4, self.bytes + script.len() + 64);
-        command.arg(name).arg(script).arg(self.charges);
+        command.arg(self.charges);
         for request in &self.requests {
             argument.extend_from_slice(request.body());
             for key in request.keys() {
@@ -85,7 +74,6 @@ impl Batch {
             }
         }
         command.arg(argument);
-        command
     }
 
     /// Gives every caller its part of the reply.
