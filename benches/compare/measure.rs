@@ -61,7 +61,7 @@ fn measure(options: &Options, lane: &Lane, server: &Running) -> Result<Sample, b
         allow_remote: false,
         ask: lane.ask.clone(),
         connections: options.connections,
-        threads: options.threads.min(options.connections),
+        threads: options.threads,
         in_flight: options.in_flight,
         rate: None,
         duration: Span::from(options.seconds),

@@ -38,8 +38,7 @@ impl Client {
     /// # Errors
     /// If one of them cannot be opened.
     pub fn all(options: &Options) -> Result<Vec<Self>, BenchError> {
-        let connections = options.connections.get().min(options.in_flight.get());
-        let threads = options.threads.get().min(connections);
+        let (connections, threads) = (options.connections(), options.threads());
         (0..threads)
             .map(|thread| {
                 let connections = share(connections, threads, thread);

@@ -81,6 +81,19 @@ pub struct Options {
     pub processes: Vec<Process>,
 }
 
+impl Options {
+    /// How many connections there are: one that never has a call in flight is
+    /// none.
+    fn connections(&self) -> usize {
+        self.connections.get().min(self.in_flight.get())
+    }
+
+    /// How many threads there are; each has a connection.
+    fn threads(&self) -> usize {
+        self.threads.get().min(self.connections())
+    }
+}
+
 /// Why there is nothing to report.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {

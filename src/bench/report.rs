@@ -165,8 +165,8 @@ impl Load {
     fn new(options: &Options) -> Self {
         let ask = &options.ask;
         Self {
-            connections: options.connections.get(),
-            threads: options.threads.get(),
+            connections: options.connections(),
+            threads: options.threads(),
             in_flight: options.in_flight.get(),
             rate: options.rate.map(std::num::NonZero::get),
             domain: ask.domain.clone(),

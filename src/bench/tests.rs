@@ -230,6 +230,14 @@ fn a_run_without_an_answer_is_still_a_picture() {
 }
 
 #[test]
+fn no_connection_and_no_thread_is_idle() {
+    let four = NonZeroUsize::new(4).unwrap();
+    let three = NonZeroUsize::new(3).unwrap();
+    let options = Options { connections: four, threads: four, in_flight: three, ..options() };
+    assert_eq!((options.connections(), options.threads()), (3, 3));
+}
+
+#[test]
 fn a_remote_target_is_refused_before_anything_is_sent() {
     let options = Options { target: "http://192.0.2.1:1".parse().unwrap(), ..options() };
     assert!(matches!(run(&options), Err(BenchError::Target(TargetError::Remote(_)))));

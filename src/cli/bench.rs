@@ -186,13 +186,12 @@ impl Load {
         processes: Vec<Process>,
     ) -> Options {
         let cores = available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        let connections = whole(self.connections);
         Options {
             target,
             allow_remote,
             ask,
-            connections,
-            threads: self.threads.map_or(cores, whole).min(connections),
+            connections: whole(self.connections),
+            threads: self.threads.map_or(cores, whole),
             in_flight: whole(self.in_flight),
             rate: self.rate,
             duration: self.duration,
@@ -294,12 +293,6 @@ mod tests {
         assert_eq!(shown(&two), ["a", "b=1,c"]);
         assert_eq!(shown(&[&two[..], &["--descriptors=3"]].concat()), ["a", "b=1,c", "a"]);
         assert_eq!(shown(&[&two[..], &["--descriptors=1"]].concat()), ["a"]);
-    }
-
-    #[test]
-    fn threads_are_not_more_than_connections() {
-        let options = options(&["--connections", "1", "--threads", "8"]).unwrap();
-        assert_eq!((options.connections, options.threads), (NonZeroUsize::MIN, NonZeroUsize::MIN));
     }
 
     #[test]
