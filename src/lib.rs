@@ -14,7 +14,7 @@
 //! - [`transport`]: gRPC and HTTP; decode, call, encode.
 //! - [`telemetry`]: metrics, logs and readiness.
 //! - [`limiter`]: limits for embedding, without the service.
-//! - [`bench`]: a load generator for any server of the protocol.
+//! - [`mod@bench`]: a load generator for any server of the protocol.
 //! - [`app`]: puts the parts together; [`cli`]: the commands; [`shutdown`]: the signals.
 
 pub mod app;

@@ -65,7 +65,10 @@ pub(super) struct Keeping {
     store_deadline: Span,
     /// How Redis is asked to run the script that decides.
     #[arg(
-        long, env = "TIDEGATE_REDIS_SCRIPT", value_name = "RUNTIME", value_enum,
+        long,
+        env = "TIDEGATE_REDIS_SCRIPT",
+        value_name = "RUNTIME",
+        value_enum,
         default_value = "eval"
     )]
     redis_script: ScriptArg,
