@@ -105,6 +105,17 @@ pub enum ParameterError {
         /// The window.
         window: Span,
     },
+    /// A burst that hardly ever comes back.
+    #[error(
+        "{capacity} hits at once take {} days to come back, and at most 36500 are counted \
+         exactly; write a smaller burst or a faster rate", .fill.as_micros() / 86_400_000_000
+    )]
+    TooSlow {
+        /// The most hits at once.
+        capacity: Hits,
+        /// How long all of them take.
+        fill: Span,
+    },
     /// A log that would outgrow its bound.
     #[error(
         "a log of {limit} hits is above max_window_size {max_window_size}; \

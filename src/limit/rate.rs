@@ -14,6 +14,9 @@ use crate::units::{Hits, Span, Timestamp};
 /// The largest number of units: exact in a double, sums of two included.
 const MAX_UNITS: u64 = Hits::MAX.get();
 
+/// 100 years: so late a moment, seen from this century, is exact in a double.
+const MAX_FILL_TIME: Span = Span::from_secs(100 * 365 * 86_400);
+
 const TICKS: [Span; 3] = [Span::from_micros(1), Span::from_millis(1), Span::from_secs(1)];
 
 /// A rate with room for `capacity` hits at once.
@@ -29,8 +32,9 @@ impl Rate {
     /// `refill` hits in each `period`, at most `capacity` at once.
     ///
     /// # Errors
-    /// If nothing is refilled, if the period is empty, or if the amounts are
-    /// too large and too uneven to be exact.
+    /// If nothing is refilled, if the period is empty, if the amounts are too
+    /// large and too uneven to be exact, or if an empty bucket takes longer than
+    /// 100 years to fill.
     pub fn new(capacity: Hits, refill: Hits, period: Span) -> Result<Self, ParameterError> {
         if period.is_zero() {
             return Err(ParameterError::EmptyWindow);
@@ -48,7 +52,12 @@ impl Rate {
                 Self { capacity, refill: refill.get() / divisor, period: ticks / divisor, tick };
             let units = rate.period.checked_mul(capacity.get().max(1));
             if units.is_some_and(|units| units.saturating_add(rate.refill) <= MAX_UNITS) {
-                return Ok(rate);
+                let fill = rate.fill_time();
+                return if fill <= MAX_FILL_TIME {
+                    Ok(rate)
+                } else {
+                    Err(ParameterError::TooSlow { capacity, fill })
+                };
             }
         }
         Err(ParameterError::TooFine { limit: refill, window: period })
