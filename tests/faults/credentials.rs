@@ -7,8 +7,17 @@ use crate::redis::{Admin, RedisServer};
 use crate::rig::Rig;
 
 const USER: &[&str] = &[
-    "limiter", "on", ">hush", "~tidegate:*", "+evalsha", "+eval", "+time", "+get", "+psetex",
-    "+del", "+select",
+    "limiter",
+    "on",
+    ">hush",
+    "~tidegate:*",
+    "+evalsha",
+    "+eval",
+    "+time",
+    "+get",
+    "+psetex",
+    "+del",
+    "+select",
 ];
 
 /// A server that knows the user from its start.
@@ -127,8 +136,15 @@ async fn a_password_that_is_rotated_is_followed_without_a_restart() {
     rig.is_exact().await;
     eventually("the new connections are as many", || ids(&mut admin).len() == before.len());
 
-    // The other way round: the file comes late.
+    // The other way round: the file comes late. One connection that cannot be
+    // made again is told, also while the others go on.
     let () = admin.run(&["ACL", "SETUSER", "limiter", ">third", "<second"]);
+    let one = ids(&mut admin).remove(0).replace("id=", "");
+    let _: usize = admin.run(&["CLIENT", "KILL", "ID", &one]);
+    if before.len() > 1 {
+        eventually("it is told", || rig.gate.log().contains("one of the connections"));
+        rig.is_exact().await;
+    }
     kill_ours(&mut admin);
     rig.until_told("error", "a", "WRONGPASS").await;
     fs::remove_file(&path).expect("it was there");

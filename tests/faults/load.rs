@@ -91,11 +91,7 @@ pub async fn ask_once(channel: Channel, rule: &str, value: &str) -> String {
 }
 
 /// Asks one descriptor.
-pub async fn send(
-    channel: Channel,
-    rule: &str,
-    value: &str,
-) -> Result<RateLimitResponse, Status> {
+pub async fn send(channel: Channel, rule: &str, value: &str) -> Result<RateLimitResponse, Status> {
     let request = ask::request("t", &format!("[{rule}={value}]"));
     let answer = RateLimitServiceClient::new(channel).should_rate_limit(request).await;
     answer.map(tonic::Response::into_inner)

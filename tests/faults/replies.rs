@@ -140,8 +140,7 @@ async fn busy() {
 /// F26.3: a large data set at a restart; here a small one that is read slowly.
 #[tokio::test(flavor = "multi_thread")]
 async fn loading() {
-    let options =
-        &["--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024"];
+    let options = &["--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024"];
     let case = Case { says: "LOADING", kind: "loading", options };
     let Some((mut server, mut admin, mut rig)) = start(&case).await else { return };
     let fill = "for i = 1, 2000 do redis.call('SET', 'other:' .. i, i) end";

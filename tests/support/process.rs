@@ -1,5 +1,7 @@
 //! The real binary, started on free ports and ended by its id.
 
+#![allow(dead_code, reason = "each test binary that includes this uses a part of it")]
+
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Read};
 use std::path::PathBuf;
