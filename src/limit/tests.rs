@@ -295,6 +295,13 @@ fn parameters_that_cannot_be_exact_are_refused() {
     let year = secs(31_536_000);
     let fine = Rate::new(Hits::new(4_294_967_295), Hits::new(4_294_967_295), year);
     assert!(matches!(fine, Err(ParameterError::TooFine { .. })));
+    // In Redis the moment at which it is full would not be a number any more,
+    // and the state would count as none: everything would pass.
+    let slow = Rate::new(Hits::new(300), Hits::new(1), secs(1_000 * 86_400));
+    let slow = slow.unwrap_err();
+    assert!(matches!(slow, ParameterError::TooSlow { .. }));
+    assert!(slow.to_string().contains("take 300000 days"), "{slow}");
+    assert!(Rate::new(Hits::new(36), Hits::new(1), secs(1_000 * 86_400)).is_ok());
     let coarse = Rate::new(Hits::new(10_007), Hits::new(10_007), year).unwrap();
     assert_eq!(coarse.tick(), Span::from_millis(1));
     assert_eq!(
