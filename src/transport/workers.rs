@@ -23,10 +23,11 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::Builder;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Timeout, timeout};
 use tokio_stream::StreamExt as _;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::either::Either;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::service::Routes;
 use tonic::transport::server::{Connected, Router};
 
@@ -35,6 +36,12 @@ use super::listen::Listener;
 /// How long to wait before accepting again when that fails, for example because
 /// no file descriptors are left.
 const PAUSE: Duration = Duration::from_millis(100);
+/// How long a client may take to say that it speaks HTTP/2. Clients do so at
+/// once; one that does not would hold its connection for ever, since it is asked
+/// for signs of life only after that.
+const PREFACE_PATIENCE: Duration = Duration::from_secs(20);
+/// The bytes with which HTTP/2 begins.
+const PREFACE_LEN: usize = 24;
 /// Connections that wait for a thread to take them.
 const WAITING: usize = 1_024;
 
@@ -110,7 +117,8 @@ fn start(number: usize, server: Router, closing: CancellationToken) -> io::Resul
     let (end, ended) = oneshot::channel();
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let serve = async move {
-        let connections = ReceiverStream::new(receiver).map(|(socket, share)| adopt(socket, share));
+        let connections = ReceiverStream::new(receiver)
+            .map(|(socket, share)| adopt(socket, share, closing.clone()));
         let outcome = server.serve_with_incoming_shutdown(connections, closing.cancelled());
         let _ = end.send(outcome.await);
     };
@@ -154,18 +162,30 @@ async fn accept_one(listener: &Listener) -> io::Result<Socket> {
 }
 
 /// Makes a socket one of the runtime that this is called in.
-fn adopt(socket: Socket, share: Share) -> io::Result<Connection> {
+fn adopt(socket: Socket, share: Share, closing: CancellationToken) -> io::Result<Connection> {
     let stream = match socket {
         Socket::Tcp(stream) => Either::Left(TcpStream::from_std(stream)?),
         Socket::Unix(stream) => Either::Right(UnixStream::from_std(stream)?),
     };
-    Ok(Connection { stream, _share: share })
+    let patience = Box::pin(timeout(PREFACE_PATIENCE, closing.cancelled_owned()));
+    Ok(Connection { stream, opening: Some(Opening { heard: 0, patience }), _share: share })
 }
 
 /// A connection at its thread.
 struct Connection {
     stream: Either<TcpStream, UnixStream>,
+    /// Until the client has begun to speak HTTP/2.
+    opening: Option<Opening>,
     _share: Share,
+}
+
+/// A client of which too little was heard to know that it is one. It is given
+/// up after a time, and at once when the service stops: it has no call in flight.
+struct Opening {
+    /// Bytes so far.
+    heard: usize,
+    /// Ends with the patience, or when the service stops.
+    patience: Pin<Box<Timeout<WaitForCancellationFutureOwned>>>,
 }
 
 impl Connected for Connection {
@@ -180,7 +200,16 @@ impl AsyncRead for Connection {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        let Some(opening) = &mut self.opening else { return read };
+        opening.heard += buffer.filled().len() - before;
+        if opening.heard >= PREFACE_LEN {
+            self.opening = None;
+        } else if read.is_pending() && opening.patience.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        read
     }
 }
 

@@ -176,6 +176,34 @@ fn lockout_has_its_fields() {
     assert_fault("{algorithm: lockout, lockout: 0s}", "invalid lockout '0s'");
 }
 
+#[test]
+fn a_fault_in_one_field_hides_none_in_another() {
+    for (rate_limit, told) in [
+        (
+            "{algorithm: lockout, max_attempts: 0, window: 0s, lockout: 0s}",
+            ["invalid window '0s'", "invalid lockout '0s'", "max_attempts is 0"].as_slice(),
+        ),
+        (
+            "{algorithm: sliding_window_log, rate: 5000/s, block_duration: soon}",
+            &["a log of 5000 hits", "invalid block_duration 'soon'"],
+        ),
+        (
+            "{algorithm: token_bucket, rate: 0/s, burst: 0}",
+            &["nothing is ever refilled", "cannot read '0' as a whole number from 1"],
+        ),
+        (
+            "{algorithm: gcra, rate: 0/s, burst: 0}",
+            &["nothing is ever refilled", "cannot read '0' as a whole number from 1"],
+        ),
+    ] {
+        let found = refused(rate_limit);
+        assert_eq!(found.len(), told.len(), "{rate_limit}: {found:#?}");
+        for what in told {
+            assert!(found.iter().any(|fault| fault.contains(what)), "{what}: {found:#?}");
+        }
+    }
+}
+
 /// Whether an algorithm has a field, by the tables above.
 fn has(algorithm: &str, own: &[&str], field: &str) -> bool {
     let amounts: &[&str] = if algorithm == "lockout" { &["window"] } else { &AMOUNTS };

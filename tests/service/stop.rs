@@ -91,6 +91,18 @@ async fn f30_the_grace_time_bounds_the_stop() {
     slow.finish().await.expect_err("cut off");
 }
 
+/// A prober or a pool that connects ahead: it has no call that could finish.
+#[tokio::test(flavor = "multi_thread")]
+async fn f30_clients_that_say_nothing_do_not_hold_up_the_stop() {
+    let (_directory, mut running) = start(&["--grace", "1h"]);
+    let connect = || std::net::TcpStream::connect(&running.grpc).expect("a connection");
+    let (_silent, mut stammering) = (connect(), connect());
+    std::io::Write::write_all(&mut stammering, b"PRI * HT").expect("sent");
+    assert_eq!(remaining(&running.channel().await, "five", "a").await, 4);
+    let ended = running.stop();
+    assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn f30_a_second_signal_ends_the_process_at_once() {
     let (directory, config) = directory();

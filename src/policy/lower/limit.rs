@@ -98,8 +98,11 @@ impl Lowering<'_> {
         let block = self.span_or("block_duration", &raw.block_duration, Span::ZERO);
         let most = or(&raw.max_window_size, DEFAULT_MAX_WINDOW_SIZE);
         let amount = amount?;
-        let limit = SlidingLog::new(amount.hits(), amount.window.span(), block?, most?);
-        Some(amount.quota(Limit::SlidingLog(self.checked(limit, amount.at)?)))
+        // A faulty block must not hide what is wrong with the rest.
+        let (hits, window) = (amount.hits(), amount.window.span());
+        let limit = SlidingLog::new(hits, window, block.unwrap_or(Span::ZERO), most?);
+        let limit = self.checked(limit, amount.at);
+        block.and(Some(amount.quota(Limit::SlidingLog(limit?))))
     }
 
     fn sliding_counter(&mut self, raw: &RawLimit) -> Option<Quota> {
@@ -112,32 +115,38 @@ impl Lowering<'_> {
         let amount = self.amount(raw, Algorithm::TokenBucket);
         let capacity = self.either(["capacity", "burst"], [&raw.capacity, &raw.burst]);
         let amount = amount?;
-        let rate = self.steady(amount, or(&capacity, amount.requests_per_unit)?)?;
+        let rate = self.steady(amount, or(&capacity, amount.requests_per_unit))?;
         Some(amount.quota(Limit::TokenBucket(TokenBucket::new(rate))))
     }
 
     fn gcra(&mut self, raw: &RawLimit) -> Option<Quota> {
         let amount = self.amount(raw, Algorithm::Gcra)?;
-        let rate = self.steady(amount, or(&raw.burst, amount.requests_per_unit)?)?;
+        let rate = self.steady(amount, or(&raw.burst, amount.requests_per_unit))?;
         Some(amount.quota(Limit::Gcra(Gcra::new(rate))))
     }
 
     /// The amount as a steady rate with room for so many hits at once.
-    fn steady(&mut self, amount: Amount, capacity: u32) -> Option<Rate> {
-        let rate = Rate::new(Hits::from(capacity), amount.hits(), amount.window.span());
-        self.checked(rate, amount.at)
+    fn steady(&mut self, amount: Amount, capacity: Option<u32>) -> Option<Rate> {
+        // A faulty capacity must not hide what is wrong with the rest.
+        let hits = Hits::from(capacity.unwrap_or(1));
+        let rate = Rate::new(hits, amount.hits(), amount.window.span());
+        capacity.and(self.checked(rate, amount.at))
     }
 
     /// Answers report the attempts as requests per unit.
     fn lockout(&mut self, raw: &RawLimit) -> Option<Quota> {
         let window = self.span_or("window", &raw.window, DEFAULT_ATTEMPT_WINDOW);
         let duration = self.span_or("lockout", &raw.lockout, DEFAULT_LOCKOUT);
-        let max_attempts = or(&raw.max_attempts, DEFAULT_MAX_ATTEMPTS)?;
+        let max_attempts = or(&raw.max_attempts, DEFAULT_MAX_ATTEMPTS);
         let at = raw.max_attempts.given().map_or(raw.at, |attempts| attempts.at);
-        let window = window?;
-        let limit = Lockout::new(Hits::from(max_attempts), window, duration?);
+        // A faulty span must not hide what is wrong with the attempts.
+        let limit = Lockout::new(
+            Hits::from(max_attempts?),
+            window.unwrap_or(DEFAULT_ATTEMPT_WINDOW),
+            duration.unwrap_or(DEFAULT_LOCKOUT),
+        );
         let limit = Limit::Lockout(self.checked(limit, at)?);
-        Some(Quota::new(limit, max_attempts, Unit::reporting(window)))
+        duration.and(Some(Quota::new(limit, max_attempts?, Unit::reporting(window?))))
     }
 
     fn span_or(&mut self, name: &str, field: &Field<String>, default: Span) -> Option<Span> {
