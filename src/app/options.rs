@@ -116,6 +116,8 @@ impl fmt::Debug for StoreArg {
 pub struct ByteSize(u64);
 
 impl ByteSize {
+    /// Less holds no counters worth the name.
+    const LEAST: u64 = 1 << 20;
     const UNITS: [(&'static str, u64); 7] = [
         ("KiB", 1 << 10),
         ("MiB", 1 << 20),
@@ -150,9 +152,9 @@ impl FromStr for ByteSize {
             .parse::<u64>()
             .ok()
             .and_then(|number| number.checked_mul(factor))
-            .filter(|bytes| *bytes > 0)
+            .filter(|bytes| *bytes >= Self::LEAST)
             .map(Self)
-            .ok_or_else(|| "expected an amount like 256MiB or 1GB, above zero".into())
+            .ok_or_else(|| "expected an amount like 256MiB or 1GB, at least 1MiB".into())
     }
 }
 
@@ -183,7 +185,9 @@ mod tests {
 
     #[test]
     fn sizes_have_decimal_and_binary_units() {
-        for (text, bytes) in [("256MiB", 268_435_456), ("1 GB", 1_000_000_000), ("4096", 4096)] {
+        for (text, bytes) in
+            [("256MiB", 268_435_456), ("1 GB", 1_000_000_000), ("2097152", 2_097_152)]
+        {
             assert_eq!(text.parse::<ByteSize>().map(ByteSize::get), Ok(bytes));
         }
         for text in ["", "MiB", "-1B", "0", "1.5GiB", "1tb", "99999999999GiB"] {

@@ -79,7 +79,10 @@ pub enum RequestError {
         most: usize,
     },
     /// More entries in one descriptor than it may have.
-    #[error("descriptor {index} has {sent} entries and at most {most} are allowed")]
+    #[error(
+        "descriptor {index} has {sent} entries and at most {most} are allowed; \
+         no rule is that deep, so send only the entries that rules name"
+    )]
     TooManyEntries {
         /// Which descriptor, from 0.
         index: usize,

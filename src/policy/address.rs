@@ -18,7 +18,7 @@ use ipnet::Ipv6Net;
 /// let policy = AddressPolicy::new(64, Some(true), exempt).unwrap();
 ///
 /// assert_eq!(policy.read("::ffff:203.0.113.9").unwrap().counted(), "203.0.113.9");
-/// assert_eq!(policy.read("2001:db8:1:2::a").unwrap().counted(), "2001:db8:1:2::/64");
+/// assert_eq!(policy.read("2001:db8:1:2::a").unwrap().counted(), "2001:db8:1:2::");
 /// assert!(policy.read("10.1.2.3").unwrap().exempt);
 /// assert!(policy.read("::1").unwrap().exempt);
 /// ```
@@ -61,10 +61,12 @@ impl AddressPolicy {
         Some(Client { counted, exempt, loopback })
     }
 
+    /// Writes the first address of the network: a text that is an address
+    /// itself, and so of the same client, which `…/64` would not be.
     fn write_network(&self, counted: &mut AddressText, address: Ipv6Addr) -> std::fmt::Result {
         match Ipv6Net::new(address, self.ipv6_prefix) {
-            Ok(net) if self.ipv6_prefix < 128 => write!(counted, "{}", net.trunc()),
-            _ => write!(counted, "{address}"),
+            Ok(net) => write!(counted, "{}", net.network()),
+            Err(_) => write!(counted, "{address}"),
         }
     }
 }
@@ -86,8 +88,8 @@ impl Client {
     }
 }
 
-/// The longest text: a full IPv6 address and `/127`.
-const LONGEST: usize = 43;
+/// The longest text: a full IPv6 address.
+const LONGEST: usize = 39;
 
 /// An address as text, on the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,16 +139,24 @@ mod tests {
         }
         assert_eq!(counted("1.2.3.5").as_deref(), Some("1.2.3.5"));
         for form in ["2001:db8:1:2::a", "2001:db8:1:2:ffff::1", "2001:DB8:1:2:0:0:0:b"] {
-            assert_eq!(counted(form).as_deref(), Some("2001:db8:1:2::/64"), "{form}");
+            assert_eq!(counted(form).as_deref(), Some("2001:db8:1:2::"), "{form}");
         }
-        assert_eq!(counted("2001:db8:1:3::a").as_deref(), Some("2001:db8:1:3::/64"));
+        assert_eq!(counted("2001:db8:1:3::a").as_deref(), Some("2001:db8:1:3::"));
         let mixed = counted("2001:db8:1234:5678::1.2.3.4");
-        assert_eq!(mixed.as_deref(), Some("2001:db8:1234:5678::/64"));
+        assert_eq!(mixed.as_deref(), Some("2001:db8:1234:5678::"));
     }
 
     #[test]
     fn f38_what_is_no_address_stays_text() {
-        for text in ["fe80::1%eth0", "1.2.3.4:5678", "not-an-address", "", "1.2.3", "01.2.3.4"] {
+        for text in [
+            "2001:db8:1:2::/64",
+            "fe80::1%eth0",
+            "1.2.3.4:5678",
+            "not-an-address",
+            "",
+            "1.2.3",
+            "01.2.3.4",
+        ] {
             assert_eq!(counted(text), None, "{text}");
         }
     }
@@ -171,7 +181,7 @@ mod tests {
         let longest = "2001:db8:1234:5678:9abc:def0:1234:5679";
         let policy = AddressPolicy::new(127, None, vec![]).unwrap();
         let network = policy.read(longest).unwrap();
-        assert_eq!(network.counted(), "2001:db8:1234:5678:9abc:def0:1234:5678/127");
+        assert_eq!(network.counted(), "2001:db8:1234:5678:9abc:def0:1234:5678");
         let whole = AddressPolicy::new(128, None, vec![]).unwrap();
         assert_eq!(whole.read(longest).unwrap().counted(), longest);
         assert_eq!(AddressPolicy::new(129, None, vec![]), None);

@@ -59,7 +59,10 @@ pub struct Bound {
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     /// The name has no address, or the port is taken or not allowed.
-    #[error("cannot listen on {0}: {1}")]
+    #[error(
+        "cannot listen on {0}: {1}; choose another address (--listen, --http-listen), or stop \
+         what uses this one"
+    )]
     Tcp(HostPort, #[source] io::Error),
     /// The socket cannot be made or examined.
     #[error("cannot listen on unix:{}: {source}", path.display())]

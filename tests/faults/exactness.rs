@@ -22,8 +22,8 @@ descriptors:
   - {key: fixed, rate_limit: {window: 3000d, requests_per_unit: 300, align: first_hit}}
   - {key: log, rate_limit: {algorithm: sliding_window_log, limit: 300, window: 3000d}}
   - {key: counter, rate_limit: {algorithm: sliding_window_counter, limit: 300, window: 3000d}}
-  - {key: bucket, rate_limit: {algorithm: token_bucket, burst: 300, rate: 1/100d}}
-  - {key: gcra, rate_limit: {algorithm: gcra, burst: 300, rate: 1/100d}}
+  - {key: bucket, rate_limit: {algorithm: token_bucket, burst: 300, rate: 1/50d}}
+  - {key: gcra, rate_limit: {algorithm: gcra, burst: 300, rate: 1/50d}}
   - {key: lockout, rate_limit: {algorithm: lockout, max_attempts: 301, window: 3000d, lockout: 3000d}}
 ";
 const ADMITTED: usize = 300;
