@@ -9,6 +9,9 @@ mod process;
 #[path = "../support/redis.rs"]
 mod redis;
 
+#[path = "../support/service.rs"]
+mod service;
+
 mod load;
 mod proxy;
 mod rig;

@@ -3,7 +3,7 @@
 use prost_types::value::Kind;
 use tidegate::limit::fixed_window::Align;
 use tidegate::limit::{FixedWindow, Unit};
-use tidegate::policy::{LoadOptions, load_texts};
+use tidegate::policy::{FailureMode, LoadOptions, load_texts};
 use tidegate::store::ChargeMode;
 use tidegate::telemetry::metrics::Metrics;
 use tidegate::units::Span;
@@ -118,6 +118,38 @@ fn a_domain_charges_as_it_says_or_as_the_options_do() {
     assert_eq!(mode("domain: t", true), ChargeMode::AllOrNothing);
     assert_eq!(mode("domain: t\ncharge: independent", true), ChargeMode::Independent);
     assert_eq!(mode("domain: t\ncharge: all_or_nothing", false), ChargeMode::AllOrNothing);
+}
+
+#[test]
+fn a_rule_or_a_domain_says_what_to_answer_without_a_store() {
+    let text = "
+domain: t
+failure_mode: closed
+descriptors:
+  - {key: a, failure_mode: local, rate_limit: {unit: hour}}
+  - {key: b, rate_limit: {unit: hour}}";
+    let policies = loaded(text);
+    let domain = policies.domain("t").expect("the domain");
+    assert_eq!(domain.failure_mode, Some(FailureMode::Closed));
+    let mode = |key| find(&policies, &[(key, "x")]).expect("a rule").0.failure_mode;
+    assert_eq!((mode("a"), mode("b")), (Some(FailureMode::Local), None));
+    for mode in FailureMode::ALL {
+        let policies = loaded(&format!("domain: t\nfailure_mode: {}", mode.name()));
+        assert_eq!(policies.domain("t").expect("the domain").failure_mode, Some(mode));
+    }
+    let refused = |from, to| refusal(&text.replace(from, to));
+    for place in ["closed", "local"] {
+        let found = refused(place, "Open");
+        assert!(found.contains("invalid failure_mode 'Open'"), "{found}");
+        assert!(found.contains("open, closed, local or error"), "{found}");
+    }
+    let found = refused("rate_limit: {unit", "rate_limit: {failure_mode: open, unit");
+    assert!(found.contains("'failure_mode' belongs beside rate_limit, not inside"), "{found}");
+
+    let two = [("a.yaml", "domain: t\nfailure_mode: open"), ("b.yaml", &text[1..])];
+    let options = LoadOptions { merge_domains: true, ..LoadOptions::default() };
+    let found = load_texts(&two, options, &Metrics::new()).expect_err("two modes").to_string();
+    assert!(found.contains("b.yaml:2:15: domain 't' has two failure modes"), "{found}");
 }
 
 const EVERYTHING: &str = "
