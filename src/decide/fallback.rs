@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use crate::limit::{Cost, Verdict};
 use crate::policy::FailureMode;
 use crate::store::memory::MemoryStore;
-use crate::store::{Charge, Group, Plan, Role, Verdicts};
+use crate::store::{Charge, ChargeMode, Group, Plan, Role, Verdicts};
 use crate::units::{Hits, Span, Timestamp};
 
 /// What a limit that could not be asked reports as its reset: soon, since the
@@ -51,6 +51,13 @@ impl Fallback {
         if used != 0 && now.since(Timestamp::from_micros(used)) >= FORGET_AFTER {
             self.used.store(0, Ordering::Relaxed);
             self.store.clear();
+        }
+    }
+
+    /// Forgets what `plan` resets.
+    pub(super) fn reset(&self, plan: &Plan) {
+        if self.used.load(Ordering::Relaxed) != 0 {
+            self.store.decide(plan);
         }
     }
 
@@ -111,7 +118,7 @@ impl Fallback {
 
 /// Makes a request that others refuse cost nothing, where that is the rule.
 fn consume_nothing(plan: &mut Plan) {
-    if plan.mode == crate::store::ChargeMode::Independent {
+    if plan.mode == ChargeMode::Independent {
         return;
     }
     let whole = Group { charges: &[], one_rule: false, quota_passes: false };

@@ -125,7 +125,8 @@ impl Decider {
     }
 
     /// Forgets what was counted for the descriptors of `request`, whatever they
-    /// cost. Gives the number of counters.
+    /// cost; also what this process counted while the store was away. Gives the
+    /// number of counters.
     ///
     /// # Errors
     /// When the store could not do it.
@@ -140,6 +141,7 @@ impl Decider {
             charge.cost = Cost::Reset;
         }
         self.set_time(&mut plan);
+        self.fallback.reset(&plan);
         self.store.decide(&plan).await.map(|verdicts| verdicts.len())
     }
 

@@ -1,16 +1,7 @@
 //! The whole service while its store fails: real processes, steady load.
 
-#[path = "../support/ask.rs"]
-mod ask;
-#[path = "../support/http.rs"]
-mod http;
-#[path = "../support/process.rs"]
-mod process;
-#[path = "../support/redis.rs"]
-mod redis;
-
-#[path = "../support/service.rs"]
-mod service;
+#[path = "../support/mod.rs"]
+mod support;
 
 mod load;
 mod proxy;
@@ -24,3 +15,5 @@ mod modes;
 mod replies;
 mod startup;
 mod storms;
+
+use support::{ask, http, process, redis, service};

@@ -3,10 +3,11 @@
 use std::num::NonZeroU32;
 
 use tidegate::decide::{FailureMode, HeaderNames};
-use tidegate::proto::RateLimitRequest;
+use tidegate::proto::{RateLimitRequest, ResetRequest};
 use tidegate::store::Store;
 use tidegate::store::redis::{RedisConfig, RedisStore};
 use tidegate::units::Span;
+use tonic::Code;
 
 use crate::ask;
 use crate::redis::free_port;
@@ -203,6 +204,19 @@ async fn local_counters_are_forgotten_once_the_store_has_been_back_for_a_while()
     assert_eq!(service.ask("[local=a]").await, "OK r1");
 }
 
+/// Whoever lets somebody in again does not have to wait for the store.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reset_forgets_local_counters_as_well() {
+    let service = start(Setup::rules(RULES));
+    let exhausted = service.ask_all(["[local=a]", "[local=a]", "[local=a]"]).await;
+    assert_eq!(exhausted, ["OK r1", "OK r0", "OVER"]);
+    let RateLimitRequest { domain, descriptors, .. } = ask::request("t", "[local=a]");
+    let reset = service.rls.forget(&ResetRequest { domain, descriptors }).await;
+    let status = reset.expect_err("Redis has not forgotten anything");
+    assert_eq!(status.code(), Code::Unavailable, "{status}");
+    assert_eq!(service.ask("[local=a]").await, "OK r1");
+}
+
 /// F37, with Redis down.
 #[tokio::test(flavor = "multi_thread")]
 async fn f37_local_counters_are_bounded() {
@@ -211,15 +225,20 @@ async fn f37_local_counters_are_bounded() {
         service.ask("[local=victim]").await;
     }
     for wave in 0..50 {
-        let descriptors = (0..1000).map(|one| {
-            ask::entries(&[("local", &format!("{wave}-{one}"))])
-        });
-        let request =
-            RateLimitRequest { domain: "t".into(), descriptors: descriptors.collect(), hits_addend: 0 };
+        let descriptors = (0..1000).map(|one| ask::entries(&[("local", &format!("{wave}-{one}"))]));
+        let request = RateLimitRequest {
+            domain: "t".into(),
+            descriptors: descriptors.collect(),
+            hits_addend: 0,
+        };
         service.send(&request).await.expect("an answer");
     }
     let usage = service.decider.fallback().store().usage();
     assert!(usage.evicted > 10_000, "{usage:?}");
     assert!(usage.bytes <= 2 << 20, "{usage:?}");
-    assert_eq!(service.ask("[local=victim]").await, "OVER", "a key over its limit outlives a flood");
+    assert_eq!(
+        service.ask("[local=victim]").await,
+        "OVER",
+        "a key over its limit outlives a flood"
+    );
 }

@@ -98,15 +98,14 @@ async fn copy(
         let wire = *state.borrow();
         match wire {
             _ if part.is_empty() => return,
-            Wire::Good | Wire::Cut => {}
+            Wire::Garbled if of_server => part.iter_mut().for_each(|byte| *byte ^= 0x15),
+            Wire::Good | Wire::Cut | Wire::Garbled => {}
             Wire::Slow(time) => tokio::time::sleep(time).await,
             Wire::Dead => {
                 if state.wait_for(|wire| *wire != Wire::Dead).await.is_err() {
                     return;
                 }
             }
-            Wire::Garbled if of_server => part.iter_mut().for_each(|byte| *byte ^= 0x15),
-            Wire::Garbled => {}
         }
         if to.write_all(part).await.is_err() {
             return;

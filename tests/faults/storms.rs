@@ -51,6 +51,10 @@ async fn check(what: &str, calls: &[Call], healed: Instant, away: Away, rig: &mu
         };
         assert!(fine, "{what}: {call:?}; log:\n{}", rig.gate.log());
     }
+    let decided = "ratelimit_service_response_time_seconds_";
+    let all = rig.metric(&format!("{decided}count"));
+    let slow = all - rig.metric(&format!("{decided}bucket{{le=\"0.02\"}}"));
+    println!("FIGURES {what}: {slow} of {all} calls took the service itself more than 20 ms");
     let degraded = calls.iter().filter(|call| call.answer == "OVER").map(|call| call.at);
     let after = degraded.max().map(|last| last.saturating_duration_since(healed));
     println!("FIGURES {what}: last answered without the store {after:?} after it was back");
@@ -138,6 +142,15 @@ async fn redis_is_killed_and_restarted() {
 async fn redis_hangs() {
     let (freeze, thaw) = (|server: &mut RedisServer| server.freeze(), RedisServer::thaw);
     storm("SIGSTOP", Away::Yes, freeze, |server| thaw(server)).await;
+}
+
+/// F23: every command waits.
+#[tokio::test(flavor = "multi_thread")]
+async fn redis_pauses_its_clients() {
+    // It ends by itself, since nobody could connect to end it.
+    let time = FAULT.as_millis().to_string();
+    let pause = |server: &mut RedisServer| server.run::<()>(&["CLIENT", "PAUSE", &time]);
+    storm("CLIENT PAUSE", Away::Yes, pause, |_| {}).await;
 }
 
 /// F21.

@@ -30,8 +30,8 @@ use crate::units::Span;
 /// for more than the queue can be made for.
 const MAX_QUEUE: usize = 1 << 20;
 
-/// Which failed attempt to connect is worth a line in the log: about 2 s after
-/// the connection was lost.
+/// From which failed attempt on a line in the log is due: about 2 s after the
+/// connection was lost.
 const TELLING_ATTEMPT: u32 = 6;
 
 /// The near end of a lane.
@@ -56,6 +56,7 @@ impl Lane {
             requests,
             held: None,
             served: false,
+            told: false,
             up: Arc::clone(&up),
             breaker: Arc::clone(breaker),
             script: config.script,
@@ -87,6 +88,8 @@ struct Worker {
     held: Option<Request>,
     /// The connection has answered.
     served: bool,
+    /// That it cannot be made again is in the log.
+    told: bool,
     up: Arc<AtomicBool>,
     breaker: Arc<Breaker>,
     script: ScriptRuntime,
@@ -120,6 +123,7 @@ impl Worker {
                 // It worked until now. If the next one does as well, hardly
                 // anybody notices: those who ask may wait for it.
                 backoff = Backoff::default();
+                self.told = false;
                 self.dialer.dial().await.map_err(End::Lost)
             } else {
                 self.tell(&failure.error, backoff.attempts());
@@ -131,8 +135,9 @@ impl Worker {
     /// Tells that there is no connection after so many attempts to get one. That
     /// the store is away is told by the breaker, once for all lanes; but where
     /// other lanes go on, one that cannot be opened would go unnoticed.
-    fn tell(&self, error: &StoreError, attempts: u32) {
-        if attempts == TELLING_ATTEMPT && self.breaker.is_calm() {
+    fn tell(&mut self, error: &StoreError, attempts: u32) {
+        if attempts >= TELLING_ATTEMPT && !self.told && self.breaker.is_calm() {
+            self.told = true;
             tracing::warn!(%error, "one of the connections to the store cannot be made again");
         } else {
             tracing::debug!(%error, attempts, "no connection to the store; trying to connect");
