@@ -26,7 +26,8 @@ fn wrong_usage_ends_with_2_and_says_what_is_wrong() {
         (vec!["serve", "--shadow-mode=maybe"], "expected true or false"),
         (vec!["serve", "--near-limit-ratio", "80"], "from 0 to 1"),
         (vec!["serve", "--memory-limit", "lots"], "256MiB"),
-        (vec!["serve", "--failure-mode", "shrug"], "open, closed, error"),
+        (vec!["serve", "--failure-mode", "shrug"], "open, closed, local, error"),
+        (vec!["serve", "--replicas", "0"], "above zero"),
         (vec!["serve", "--redis-script", "lua"], "eval, function"),
         (vec!["check", "a", "b"], "unexpected argument"),
     ] {
