@@ -60,18 +60,21 @@ async fn check(what: &str, calls: &[Call], healed: Instant, away: Away, rig: &mu
     println!("FIGURES {what}: last answered without the store {after:?} after it was back");
     rig.until("error", "OK").await;
     rig.is_exact().await;
-    assert_eq!(rig.metric("tidegate_store_up"), 1, "{what}");
+    eventually("the store is up", || rig.metric("tidegate_store_up") == 1);
     if away == Away::Yes {
         for mode in ANSWERING {
             let series = format!("tidegate_degraded_decisions{{mode=\"{mode}\"}}");
             assert!(rig.metric(&series) > 0, "{what}: {mode}");
         }
-        // One line when it goes, one when it comes back, however many calls.
-        let log = rig.gate.log();
-        let lines = |text: &str| log.lines().filter(|line| line.contains(text)).count();
-        let (gone, back) = (lines("the store is away"), lines("the store answers again"));
-        assert_eq!(gone, back, "{what}: {log}");
-        assert!((1..=10).contains(&gone), "{what}: {log}");
+        // One line when it goes, one when it comes back, however many calls; on
+        // a busy machine it may seem to go more than once.
+        let lines = |text: &str| {
+            let log = rig.gate.log();
+            log.lines().filter(|line| line.contains(text)).count()
+        };
+        let (gone, back) = ("the store is away", "the store answers again");
+        eventually("as many lines tell that it is back", || lines(gone) == lines(back));
+        assert!((1..=calls.len() / 20).contains(&lines(gone)), "{what}: {}", rig.gate.log());
     }
 }
 
@@ -92,8 +95,19 @@ async fn storm(
     fault: impl FnOnce(&mut RedisServer),
     heal: impl FnOnce(&mut RedisServer),
 ) {
-    let Some(mut server) = RedisServer::redis() else { return };
-    let mut rig = Rig::start(&server.url(), &[]).await;
+    let Some(server) = RedisServer::redis() else { return };
+    let rig = Rig::start(&server.url(), &[]).await;
+    storm_in(server, rig, what, away, fault, heal).await;
+}
+
+async fn storm_in(
+    mut server: RedisServer,
+    mut rig: Rig,
+    what: &str,
+    away: Away,
+    fault: impl FnOnce(&mut RedisServer),
+    heal: impl FnOnce(&mut RedisServer),
+) {
     let before = prepare(&mut rig, &mut server.admin()).await;
     let load = Load::start(rig.channel.clone(), ANSWERING);
     load.run(AROUND).await;
@@ -163,6 +177,15 @@ async fn scripts_are_flushed() {
         }
     };
     storm("SCRIPT FLUSH", Away::Perhaps, flush, flush).await;
+}
+
+/// The same where the script is a function.
+#[tokio::test(flavor = "multi_thread")]
+async fn functions_are_flushed() {
+    let Some(server) = RedisServer::redis() else { return };
+    let rig = Rig::start(&server.url(), &["--redis-script", "function"]).await;
+    let flush = |server: &mut RedisServer| server.run::<()>(&["FUNCTION", "FLUSH"]);
+    storm_in(server, rig, "FUNCTION FLUSH", Away::Perhaps, flush, flush).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
