@@ -10,19 +10,24 @@ use crate::http;
 use crate::load::{ask_once, send};
 use crate::process::{Launch, PATIENCE, Running};
 
-/// One rule for each failure mode that no test exhausts, and one to count with.
+/// One rule for each failure mode that no test exhausts, one that load exhausts,
+/// and one to count with.
 const RULES: &str = "\
 domain: t
 descriptors:
   - {key: open, failure_mode: open, rate_limit: {unit: year, requests_per_unit: 1000000}}
   - {key: closed, failure_mode: closed, rate_limit: {unit: year, requests_per_unit: 1000000}}
   - {key: local, failure_mode: local, rate_limit: {unit: year, requests_per_unit: 1000000}}
+  - {key: capped, failure_mode: closed, rate_limit: {unit: year, requests_per_unit: 100}}
   - {key: error, failure_mode: error, rate_limit: {unit: year, requests_per_unit: 1000000}}
   - {key: three, failure_mode: error, rate_limit: {unit: year, requests_per_unit: 3}}
 ";
 
-/// The modes in which every call is answered.
-pub const ANSWERING: &[&str] = &["open", "closed", "local"];
+/// The rules of which every call is answered.
+pub const ANSWERING: &[&str] = &["open", "closed", "local", "capped"];
+
+/// How many hits the rule `capped` admits.
+pub const CAP: usize = 100;
 
 /// A running service.
 pub struct Rig {

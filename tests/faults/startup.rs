@@ -1,13 +1,14 @@
 //! F26.4: the service is there before its store.
 
 use std::thread;
+use std::time::{Duration, Instant};
 
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
 use crate::http;
-use crate::process::{Launch, eventually};
+use crate::process::{Launch, PATIENCE, eventually};
 use crate::redis::{RedisServer, free_port};
 use crate::rig::Rig;
 
@@ -15,6 +16,15 @@ async fn health(rig: &Rig) -> ServingStatus {
     let mut client = HealthClient::new(rig.channel.clone());
     let about = HealthCheckRequest { service: "ratelimit".into() };
     client.check(about).await.expect("an answer").into_inner().status()
+}
+
+/// Waits until health is this.
+async fn health_is(rig: &Rig, wanted: ServingStatus) {
+    let start = Instant::now();
+    while health(rig).await != wanted {
+        assert!(start.elapsed() < PATIENCE, "never {wanted:?}; {}", rig.gate.log());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }
 
 /// Starts a server that is then away, on a port that stays its own.
@@ -36,13 +46,13 @@ async fn without_an_answer_of_its_own_it_gets_no_traffic_until_redis_is_there() 
     server.restart();
     eventually("ready", || rig.readyz().0 == 200);
     eventually("healthy", || http::get(&rig.gate.http, "/healthcheck").status == 200);
-    assert_eq!(health(&rig).await, ServingStatus::Serving);
+    health_is(&rig, ServingStatus::Serving).await;
     rig.until("error", "OK").await;
     rig.is_exact().await;
 
     server.kill();
     eventually("not ready", || rig.readyz().0 == 503);
-    assert_eq!(health(&rig).await, ServingStatus::NotServing);
+    health_is(&rig, ServingStatus::NotServing).await;
 }
 
 /// In any other mode it has the answer that was asked for, and nobody at all

@@ -7,17 +7,36 @@ use crate::load::{Call, Load, print};
 use crate::process::eventually;
 use crate::proxy::{Proxy, Wire};
 use crate::redis::{Admin, RedisServer};
-use crate::rig::{ANSWERING, Rig};
+use crate::rig::{ANSWERING, CAP, Rig};
 
 /// How long a fault lasts, and how long load goes on before and after it.
 const FAULT: Duration = Duration::from_millis(1_200);
 const AROUND: Duration = Duration::from_millis(600);
 
-/// Whether the store is away during a fault.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Away {
-    Yes,
-    Perhaps,
+/// What a fault is called, and what it does.
+#[derive(Clone, Copy)]
+struct Fault {
+    what: &'static str,
+    /// The store is away for certain.
+    away: bool,
+    /// How often all counters are lost.
+    losses: usize,
+}
+
+/// A fault during which the store is away.
+const fn away(what: &'static str) -> Fault {
+    Fault { what, away: true, losses: 0 }
+}
+
+/// A fault that perhaps nobody notices.
+const fn brief(what: &'static str) -> Fault {
+    Fault { what, away: false, losses: 0 }
+}
+
+impl Fault {
+    const fn losing(self, losses: usize) -> Self {
+        Self { losses, ..self }
+    }
 }
 
 /// What there was before the load.
@@ -42,106 +61,123 @@ fn lanes() -> usize {
 }
 
 /// Checks what calls came to, and that everything is as before.
-async fn check(what: &str, calls: &[Call], healed: Instant, away: Away, rig: &mut Rig) {
+async fn check(fault: Fault, calls: &[Call], healed: Instant, rig: &mut Rig) {
+    let Fault { what, away, losses } = fault;
     print(what, calls);
     for call in calls {
         let fine = match call.rule {
-            "closed" => call.answer == "OK" || call.answer == "OVER",
+            "closed" | "capped" => call.answer == "OK" || call.answer == "OVER",
             _ => call.answer == "OK",
         };
         assert!(fine, "{what}: {call:?}; log:\n{}", rig.gate.log());
     }
+    let admitted = calls.iter().filter(|call| call.rule == "capped" && call.answer == "OK");
+    let most = CAP * (1 + losses);
+    assert!(admitted.count() <= most, "{what}: more than {most} of the rule capped passed");
     let decided = "ratelimit_service_response_time_seconds_";
     let all = rig.metric(&format!("{decided}count"));
     let slow = all - rig.metric(&format!("{decided}bucket{{le=\"0.02\"}}"));
     println!("FIGURES {what}: {slow} of {all} calls took the service itself more than 20 ms");
-    let degraded = calls.iter().filter(|call| call.answer == "OVER").map(|call| call.at);
-    let after = degraded.max().map(|last| last.saturating_duration_since(healed));
+    let degraded = calls.iter().filter(|call| call.rule == "closed" && call.answer == "OVER");
+    let last = degraded.map(|call| call.at).max();
+    let after = last.map(|last| last.saturating_duration_since(healed));
     println!("FIGURES {what}: last answered without the store {after:?} after it was back");
     rig.until("error", "OK").await;
     rig.is_exact().await;
-    assert_eq!(rig.metric("tidegate_store_up"), 1, "{what}");
-    if away == Away::Yes {
-        for mode in ANSWERING {
+    eventually("the store is up", || rig.metric("tidegate_store_up") == 1);
+    if away {
+        for mode in ["open", "closed", "local"] {
             let series = format!("tidegate_degraded_decisions{{mode=\"{mode}\"}}");
             assert!(rig.metric(&series) > 0, "{what}: {mode}");
         }
-        // One line when it goes, one when it comes back, however many calls.
-        let log = rig.gate.log();
-        let lines = |text: &str| log.lines().filter(|line| line.contains(text)).count();
-        let (gone, back) = (lines("the store is away"), lines("the store answers again"));
-        assert_eq!(gone, back, "{what}: {log}");
-        assert!((1..=10).contains(&gone), "{what}: {log}");
+        // One line when it goes, one when it comes back, however many calls; on
+        // a busy machine it may seem to go more than once.
+        let lines = |text: &str| {
+            let log = rig.gate.log();
+            log.lines().filter(|line| line.contains(text)).count()
+        };
+        let (gone, back) = ("the store is away", "the store answers again");
+        eventually("as many lines tell that it is back", || lines(gone) == lines(back));
+        assert!((1..=calls.len() / 20).contains(&lines(gone)), "{what}: {}", rig.gate.log());
     }
 }
 
 /// Nothing is left behind: connections, files, memory.
-fn check_leftovers(what: &str, before: &Before, rig: &Rig, admin: &mut Admin) {
+fn check_leftovers(fault: Fault, before: &Before, rig: &Rig, admin: &mut Admin) {
     eventually("connections are as many as before", || {
         admin.connections_of_the_store() == before.connections
     });
     eventually("no more files are open than before", || rig.gate.open_files() <= before.files);
     let (memory, now) = (before.memory, rig.gate.memory());
-    assert!(now < memory + (64 << 20), "{what}: {memory} bytes before, {now} now");
+    assert!(now < memory + (64 << 20), "{}: {memory} bytes before, {now} now", fault.what);
 }
 
 /// A fault that Redis itself has.
 async fn storm(
-    what: &str,
-    away: Away,
-    fault: impl FnOnce(&mut RedisServer),
+    fault: Fault,
+    begin: impl FnOnce(&mut RedisServer),
     heal: impl FnOnce(&mut RedisServer),
 ) {
-    let Some(mut server) = RedisServer::redis() else { return };
-    let mut rig = Rig::start(&server.url(), &[]).await;
+    let Some(server) = RedisServer::redis() else { return };
+    let rig = Rig::start(&server.url(), &[]).await;
+    storm_in(server, rig, fault, begin, heal).await;
+}
+
+async fn storm_in(
+    mut server: RedisServer,
+    mut rig: Rig,
+    fault: Fault,
+    begin: impl FnOnce(&mut RedisServer),
+    heal: impl FnOnce(&mut RedisServer),
+) {
     let before = prepare(&mut rig, &mut server.admin()).await;
     let load = Load::start(rig.channel.clone(), ANSWERING);
     load.run(AROUND).await;
-    fault(&mut server);
+    begin(&mut server);
     load.run(FAULT).await;
     heal(&mut server);
     let healed = Instant::now();
     load.run(AROUND).await;
     let calls = load.stop().await;
-    check(what, &calls, healed, away, &mut rig).await;
-    check_leftovers(what, &before, &rig, &mut server.admin());
+    check(fault, &calls, healed, &mut rig).await;
+    check_leftovers(fault, &before, &rig, &mut server.admin());
 }
 
 /// A fault of the wire.
-async fn wire(what: &str, away: Away, fault: Wire) {
+async fn wire(fault: Fault, bad: Wire) {
     let Some(server) = RedisServer::redis() else { return };
     let proxy = Proxy::to(server.port()).await;
     let mut rig = Rig::start(&proxy.url(), &[]).await;
     let before = prepare(&mut rig, &mut server.admin()).await;
     let load = Load::start(rig.channel.clone(), ANSWERING);
     load.run(AROUND).await;
-    proxy.set(fault);
+    proxy.set(bad);
     load.run(FAULT).await;
     proxy.set(Wire::Good);
     let healed = Instant::now();
     load.run(AROUND).await;
     let calls = load.stop().await;
-    check(what, &calls, healed, away, &mut rig).await;
-    check_leftovers(what, &before, &rig, &mut server.admin());
+    check(fault, &calls, healed, &mut rig).await;
+    check_leftovers(fault, &before, &rig, &mut server.admin());
 }
 
 /// For comparison.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_happens() {
-    storm("nothing", Away::Perhaps, |_| {}, |_| {}).await;
+    storm(brief("nothing"), |_| {}, |_| {}).await;
 }
 
 /// F21, F25.4: it is empty afterwards, and knows no script.
 #[tokio::test(flavor = "multi_thread")]
 async fn redis_is_killed_and_restarted() {
-    storm("SIGKILL", Away::Yes, RedisServer::kill, RedisServer::restart).await;
+    storm(away("SIGKILL").losing(1), RedisServer::kill, RedisServer::restart).await;
 }
 
 /// F23.
 #[tokio::test(flavor = "multi_thread")]
 async fn redis_hangs() {
     let (freeze, thaw) = (|server: &mut RedisServer| server.freeze(), RedisServer::thaw);
-    storm("SIGSTOP", Away::Yes, freeze, |server| thaw(server)).await;
+    storm(away("SIGSTOP"), freeze, |server| thaw(server)).await;
 }
 
 /// F23: every command waits.
@@ -150,7 +186,7 @@ async fn redis_pauses_its_clients() {
     // It ends by itself, since nobody could connect to end it.
     let time = FAULT.as_millis().to_string();
     let pause = |server: &mut RedisServer| server.run::<()>(&["CLIENT", "PAUSE", &time]);
-    storm("CLIENT PAUSE", Away::Yes, pause, |_| {}).await;
+    storm(away("CLIENT PAUSE"), pause, |_| {}).await;
 }
 
 /// F21.
@@ -162,13 +198,22 @@ async fn scripts_are_flushed() {
             let () = admin.run(&["SCRIPT", "FLUSH"]);
         }
     };
-    storm("SCRIPT FLUSH", Away::Perhaps, flush, flush).await;
+    storm(brief("SCRIPT FLUSH"), flush, flush).await;
+}
+
+/// The same where the script is a function.
+#[tokio::test(flavor = "multi_thread")]
+async fn functions_are_flushed() {
+    let Some(server) = RedisServer::redis() else { return };
+    let rig = Rig::start(&server.url(), &["--redis-script", "function"]).await;
+    let flush = |server: &mut RedisServer| server.run::<()>(&["FUNCTION", "FLUSH"]);
+    storm_in(server, rig, brief("FUNCTION FLUSH"), flush, flush).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn all_keys_are_flushed() {
     let flush = |server: &mut RedisServer| server.run::<()>(&["FLUSHALL"]);
-    storm("FLUSHALL", Away::Perhaps, flush, flush).await;
+    storm(brief("FLUSHALL").losing(2), flush, flush).await;
 }
 
 /// F26.1.
@@ -177,7 +222,7 @@ async fn redis_has_no_memory_left() {
     let limit = |amount| {
         move |server: &mut RedisServer| server.run::<()>(&["CONFIG", "SET", "maxmemory", amount])
     };
-    storm("maxmemory, noeviction", Away::Yes, limit("1"), limit("0")).await;
+    storm(away("maxmemory, noeviction"), limit("1"), limit("0")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -190,7 +235,7 @@ async fn a_password_is_set_and_connections_go_on() {
             let () = admin.run(&["CONFIG", "SET", "requirepass", ""]);
         }
     };
-    storm("CONFIG SET requirepass", Away::Perhaps, set("hush"), set("hush")).await;
+    storm(brief("CONFIG SET requirepass"), set("hush"), set("hush")).await;
 }
 
 /// The password changes and all connections are closed.
@@ -209,9 +254,9 @@ async fn a_password_is_set_and_connections_are_closed() {
     let healed = Instant::now();
     load.run(AROUND).await;
     let calls = load.stop().await;
-    let what = "CONFIG SET requirepass, CLIENT KILL";
-    check(what, &calls, healed, Away::Yes, &mut rig).await;
-    check_leftovers(what, &before, &rig, &mut admin);
+    let fault = away("CONFIG SET requirepass, CLIENT KILL");
+    check(fault, &calls, healed, &mut rig).await;
+    check_leftovers(fault, &before, &rig, &mut admin);
     assert!(!rig.gate.log().contains("hush"));
 }
 
@@ -220,27 +265,27 @@ async fn all_connections_are_closed() {
     let kill = |server: &mut RedisServer| {
         let _: usize = server.run(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
     };
-    storm("CLIENT KILL", Away::Perhaps, kill, kill).await;
+    storm(brief("CLIENT KILL"), kill, kill).await;
 }
 
 /// Half-open sockets: bytes go nowhere and nobody says so.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_wire_is_dead() {
-    wire("black hole", Away::Yes, Wire::Dead).await;
+    wire(away("black hole"), Wire::Dead).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_wire_is_slow() {
-    wire("25 ms each way", Away::Yes, Wire::Slow(Duration::from_millis(25))).await;
+    wire(away("25 ms each way"), Wire::Slow(Duration::from_millis(25))).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_wire_is_cut() {
-    wire("cut", Away::Yes, Wire::Cut).await;
+    wire(away("cut"), Wire::Cut).await;
 }
 
 /// Redis lies.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_wire_garbles_answers() {
-    wire("garbled", Away::Yes, Wire::Garbled).await;
+    wire(away("garbled"), Wire::Garbled).await;
 }

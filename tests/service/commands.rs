@@ -27,6 +27,7 @@ fn wrong_usage_ends_with_2_and_says_what_is_wrong() {
         (vec!["serve", "--near-limit-ratio", "80"], "from 0 to 1"),
         (vec!["serve", "--memory-limit", "lots"], "256MiB"),
         (vec!["serve", "--failure-mode", "shrug"], "open, closed, local, error"),
+        (vec!["serve", "--replicas", "0"], "above zero"),
         (vec!["serve", "--redis-script", "lua"], "eval, function"),
         (vec!["check", "a", "b"], "unexpected argument"),
     ] {
