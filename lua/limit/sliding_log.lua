@@ -59,13 +59,12 @@ ALGORITHMS[2] = function()
     windows[slot] = args[place + 1]
     local last = call('ZRANGE', key, '-1', '-1', 'WITHSCORES')
     if last.err then return last.err end
-    local member, at = last[1], last[2]
-    if not member or member == 'b' then return end
+    local member, at = last[1], (last[2] or 0) + 0
+    if not member or member == 'b' and at <= 0 then return end
     if sub(member, 1, 1) == 'z' then
       marks[slot], noticed[slot] = member, number_of(member) or 0
       member = call('ZRANGE', key, '-2', '-2')[1]
     end
-    at = at + 0
     numbers[slot] = number_of(member)
     if numbers[slot] and at >= 1 and at <= MAX_EXACT and at % 1 == 0 then
       newest[slot] = at

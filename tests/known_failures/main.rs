@@ -4,6 +4,8 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod algorithms;
+mod lockout;
 mod matching;
 mod modes;
 mod requests;

@@ -1,54 +1,90 @@
-//! Every key expires, in time but not too late.
+//! F19: every key expires, in time but not too late.
 
 use tidegate::limit::fixed_window::Align;
-use tidegate::limit::{Cost, FixedWindow, Limit};
-use tidegate::store::Role;
+use tidegate::limit::{
+    Cost, FixedWindow, Gcra, Limit, Lockout, Rate, SlidingCounter, SlidingLog, TokenBucket,
+};
+use tidegate::store::{Plan, Role};
 use tidegate::units::{Hits, Span};
 
-use crate::plans::{PlanExt as _, YEAR, fixed_window, plan, take};
+use crate::plans::{PlanExt as _, YEAR, every_algorithm, fixed_window, plan, take};
 use crate::redis::RedisServer;
 use crate::{connect, patient, until};
+
+const SECOND: Span = Span::from_secs(1);
+const MINUTE: Span = Span::from_secs(60);
 
 fn first_hit(limit: u64, window: Span) -> Limit {
     let limit = FixedWindow::new(Hits::new(limit), window).unwrap();
     Limit::FixedWindow(limit.with_align(Align::FirstHit))
 }
 
-/// F19.1.
+fn log(limit: u64, window: Span, block: Span) -> Limit {
+    Limit::SlidingLog(SlidingLog::new(Hits::new(limit), window, block, 1000).unwrap())
+}
+
+/// Rules, each with the longest time in milliseconds that what it stores means
+/// anything.
+fn rules() -> [(Limit, i64); 9] {
+    let rate = Rate::new(Hits::new(3), Hits::new(1), SECOND).unwrap();
+    let lockout = Lockout::new(Hits::new(3), MINUTE, Span::from_secs(90)).unwrap();
+    let counter = SlidingCounter::new(Hits::new(3), MINUTE).unwrap();
+    [
+        (fixed_window(5, SECOND), 1_000),
+        (fixed_window(5, MINUTE), 60_000),
+        (first_hit(5, MINUTE), 60_000),
+        (log(3, Span::from_secs(10), Span::from_secs(30)), 30_000),
+        // The log outlives its window by a second.
+        (log(3, MINUTE, Span::ZERO), 61_000),
+        (Limit::SlidingCounter(counter), 120_000),
+        (Limit::TokenBucket(TokenBucket::new(rate)), 3_000),
+        (Limit::Gcra(Gcra::new(rate)), 3_000),
+        (Limit::Lockout(lockout), 90_000),
+    ]
+}
+
+/// Of all rules together, one hit for `name`.
+fn hits(name: &str) -> Plan {
+    let one = Cost::Take(Hits::new(1));
+    rules().iter().fold(plan(), |plan, (rule, _)| plan.with(name, *rule, one, Role::Enforced))
+}
+
 #[tokio::test]
-async fn f19_every_key_has_an_expiry_of_at_most_the_window() {
-    let Some(server) = RedisServer::redis() else { return };
-    let store = connect(&patient(server.url()));
-    let minute = Span::from_secs(60);
-    for call in 0..200 {
-        let name = (call % 50).to_string();
-        let plan = plan()
-            .with(&name, fixed_window(3, minute), Cost::Take(Hits::new(1)), Role::Enforced)
-            .with(&name, first_hit(3, minute), Cost::Take(Hits::new(1)), Role::Enforced);
-        store.decide(&plan).await.unwrap();
-    }
-    let contents = server.contents();
-    // The minute may have turned, but keys have no part that does.
-    assert_eq!(contents.len(), 100);
-    for (key, _, expiry) in contents {
-        assert!((1..=60_000).contains(&expiry), "{key} expires in {expiry} ms");
+async fn f19_every_key_has_an_expiry_of_at_most_what_it_means() {
+    for server in [RedisServer::redis(), RedisServer::valkey()].into_iter().flatten() {
+        let store = connect(&patient(server.url()));
+        for call in 0..200 {
+            store.decide(&hits(&(call % 50).to_string())).await.unwrap();
+        }
+        let mut seen = 0;
+        for (key, value, expiry) in server.contents() {
+            let tag = key.rsplit('|').next().unwrap();
+            let found = rules().into_iter().find(|(rule, _)| rule.to_string() == tag);
+            let (_, most) = found.unwrap_or_else(|| panic!("{key} is of no rule"));
+            assert!((1..=most).contains(&expiry), "{key}: {value} expires in {expiry} ms");
+            seen += 1;
+        }
+        // Those of a second may be gone, and a minute of the clock may turn.
+        assert!(seen >= 200, "only {seen} keys were there");
     }
 }
 
-/// F19.2.
 #[tokio::test]
 async fn f19_a_key_that_lost_its_expiry_has_one_after_the_next_hit() {
     let Some(server) = RedisServer::redis() else { return };
     let store = connect(&patient(server.url()));
-    let plan = take("a", fixed_window(5, YEAR), 1);
-    store.decide(&plan).await.unwrap();
-    let key = server.keys().remove(0);
-    let persisted: bool = server.run(&["PERSIST", &key]);
-    assert!(persisted);
-    let verdicts = store.decide(&plan).await.unwrap();
-    assert_eq!(verdicts[0].remaining, Hits::new(3), "the count goes on");
-    let expiry: i64 = server.run(&["PTTL", &key]);
-    assert!(expiry > 0 && expiry <= 31_536_000_000, "{expiry}");
+    for (nth, limit) in every_algorithm(5, YEAR).into_iter().enumerate() {
+        let plan = take("a", limit, 1);
+        store.decide(&plan).await.unwrap();
+        let key = server.keys().remove(0);
+        let persisted: bool = server.run(&["PERSIST", &key]);
+        assert!(persisted, "{limit}");
+        let verdicts = store.decide(&plan).await.unwrap();
+        assert_eq!(verdicts[0].remaining, Hits::new(3), "{limit}, {nth}: the count goes on");
+        let expiry: i64 = server.run(&["PTTL", &key]);
+        assert!(expiry > 0 && expiry <= 2 * 31_536_000_000, "{limit}: {expiry}");
+        let () = server.run(&["DEL", &key]);
+    }
 }
 
 /// F19.4.
@@ -56,10 +92,19 @@ async fn f19_a_key_that_lost_its_expiry_has_one_after_the_next_hit() {
 async fn f19_no_key_is_left_when_its_window_has_passed() {
     let Some(server) = RedisServer::redis() else { return };
     let store = connect(&patient(server.url()));
+    let short = Span::from_millis(300);
+    let rules = every_algorithm(2, short);
+    let rules = rules.into_iter().chain([first_hit(2, short), log(2, short, short)]);
+    let rules: Vec<_> = rules.collect();
     for name in 0..50 {
-        let plan = take(&name.to_string(), first_hit(5, Span::from_millis(300)), 1);
-        store.decide(&plan).await.unwrap();
+        for _ in 0..4 {
+            let one = Cost::Take(Hits::new(1));
+            let add =
+                |plan: Plan, rule: &Limit| plan.with(&name.to_string(), *rule, one, Role::Enforced);
+            store.decide(&rules.iter().fold(plan(), add)).await.unwrap();
+        }
     }
+    assert!(!server.keys().is_empty());
     until("all keys expired", || server.keys().is_empty()).await;
 }
 
@@ -67,16 +112,23 @@ async fn f19_no_key_is_left_when_its_window_has_passed() {
 async fn checks_and_refunds_create_no_key() {
     let Some(server) = RedisServer::redis() else { return };
     let store = connect(&patient(server.url()));
-    let limit = fixed_window(5, YEAR);
-    for cost in [Cost::Check, Cost::Refund(Hits::new(2))] {
-        let verdicts = store.decide(&plan().with("a", limit, cost, Role::Enforced)).await.unwrap();
-        assert_eq!((verdicts[0].allowed, verdicts[0].remaining), (true, Hits::new(5)));
+    for limit in every_algorithm(5, YEAR) {
+        for cost in [Cost::Check, Cost::Refund(Hits::new(2)), Cost::Reset] {
+            let asked = plan().with("a", limit, cost, Role::Enforced);
+            let verdict = store.decide(&asked).await.unwrap()[0];
+            assert_eq!((verdict.allowed, verdict.remaining), (true, Hits::new(5)), "{limit}");
+        }
+        let limit = limit.refusing_for_free();
+        let refused = plan()
+            .all_or_nothing()
+            .with("a", limit, Cost::Take(Hits::new(4)), Role::Enforced)
+            .with(
+                "b",
+                fixed_window(5, YEAR).refusing_for_free(),
+                Cost::Take(Hits::new(6)),
+                Role::Enforced,
+            );
+        assert!(!store.decide(&refused).await.unwrap()[1].allowed, "{limit}");
     }
-    let limit = limit.refusing_for_free();
-    let refused = plan()
-        .all_or_nothing()
-        .with("a", limit, Cost::Take(Hits::new(5)), Role::Enforced)
-        .with("b", limit, Cost::Take(Hits::new(6)), Role::Enforced);
-    assert!(!store.decide(&refused).await.unwrap()[1].allowed);
     assert_eq!(server.keys(), Vec::<String>::new());
 }

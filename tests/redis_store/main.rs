@@ -1,11 +1,13 @@
 //! The Redis store against real servers.
 
 mod atomicity;
+mod changes;
 mod differential;
 mod exactness;
 mod expiry;
 mod faults;
 mod functions;
+mod malformed;
 mod permissions;
 mod script_cache;
 

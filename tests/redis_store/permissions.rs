@@ -3,7 +3,7 @@
 use tidegate::limit::{
     Cost, FixedWindow, Gcra, Limit, Lockout, Rate, SlidingCounter, SlidingLog, TokenBucket,
 };
-use tidegate::store::redis::RedisConfig;
+use tidegate::store::redis::{RedisConfig, ScriptRuntime};
 use tidegate::store::{Cause, Role, StoreError};
 use tidegate::units::{Hits, Span, Timestamp};
 
@@ -24,6 +24,31 @@ fn documented_rights() -> Vec<&'static str> {
     let rule =
         readme.lines().find_map(|line| line.strip_prefix("ACL SETUSER tidegate on >PASSWORD "));
     rule.expect("a rule in the README").split(' ').collect()
+}
+
+/// The same for functions.
+fn documented_rights_for_functions() -> Vec<&'static str> {
+    let rights = documented_rights().into_iter().filter(|right| !right.starts_with("+eval"));
+    let readme = include_str!("../../README.md");
+    assert!(readme.contains("`+fcall +function|load`\ninstead of `+evalsha +eval`"));
+    rights.chain(["+fcall", "+function|load"]).collect()
+}
+
+#[tokio::test]
+async fn the_documented_rights_are_enough_for_functions() {
+    for server in [RedisServer::redis(), RedisServer::valkey()].into_iter().flatten() {
+        let user = user(&server, &documented_rights_for_functions());
+        let store = connect(&RedisConfig { script: ScriptRuntime::Function, ..user });
+        let hit = take("a", fixed_window(3, YEAR), 1);
+        assert!(allowed(&store, &hit).await.unwrap());
+        let () = server.run(&["FUNCTION", "FLUSH"]);
+        assert!(allowed(&store, &hit).await.unwrap());
+        let () = server.run(&["ACL", "SETUSER", "limited", "-function|load"]);
+        assert!(allowed(&store, &hit).await.unwrap(), "it is loaded");
+        let () = server.run(&["FUNCTION", "FLUSH"]);
+        let error = store.decide(&hit).await.unwrap_err().to_string();
+        assert!(error.contains("function|load"), "{error}");
+    }
 }
 
 #[tokio::test]

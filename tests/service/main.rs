@@ -7,6 +7,7 @@ mod process;
 #[path = "../support/redis.rs"]
 mod redis;
 
+mod clients;
 mod commands;
 mod faces;
 mod health;

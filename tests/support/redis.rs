@@ -133,22 +133,24 @@ impl RedisServer {
     }
 
     /// Every key with its value (of a sorted set, members and scores) and its
-    /// expiry in milliseconds, as `PTTL` tells it.
+    /// expiry in milliseconds, as `PTTL` tells it. Without those that expire
+    /// while they are looked at.
     pub fn contents(&self) -> Vec<(String, String, i64)> {
         let mut connection = self.connection();
         let of = |name: &str, key: &str| redis::cmd(name).arg(key).to_owned();
         let look = |key: String| {
             let kind: String = of("TYPE", &key).query(&mut connection).expect("an answer");
             let expiry = of("PTTL", &key).query(&mut connection).expect("an answer");
-            let value = if kind == "zset" {
+            let value: Option<String> = if kind == "zset" {
                 let all = of("ZRANGE", &key).arg(&["0", "-1", "WITHSCORES"]).to_owned();
-                all.query::<Vec<String>>(&mut connection).expect("an answer").join(",")
+                let all = all.query::<Vec<String>>(&mut connection).expect("an answer");
+                (!all.is_empty()).then(|| all.join(","))
             } else {
                 of("GET", &key).query(&mut connection).expect("an answer")
             };
-            (key, value, expiry)
+            value.filter(|_| expiry != -2).map(|value| (key, value, expiry))
         };
-        self.keys().into_iter().map(look).collect()
+        self.keys().into_iter().filter_map(look).collect()
     }
 
     /// The keys there are, without the one that the store's own questions use
