@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use crate::decide;
 use crate::policy::LoadOptions;
-use crate::store::redis::{Credentials, ScriptRuntime};
+use crate::store::redis::{Credentials, ScriptRuntime, Tls};
 use crate::transport::listen::{HostPort, Listen};
 use crate::units::Span;
 
@@ -43,6 +43,8 @@ pub struct StoreOptions {
     pub place: StoreArg,
     /// Who we are to Redis.
     pub credentials: Credentials,
+    /// How connections to Redis are encrypted.
+    pub tls: Tls,
     /// Do not start without it.
     pub required: bool,
     /// How Redis is asked to run the script.

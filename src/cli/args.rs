@@ -1,6 +1,7 @@
 //! The command line.
 
 mod keeping;
+mod reaching;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;

@@ -44,6 +44,8 @@ pub enum Cause {
     Connection,
     /// It takes no more connections.
     MaxClients,
+    /// No encrypted connection can be agreed on.
+    Tls,
     /// It does not accept the user or the password.
     Login,
     /// The user may not do what a decision needs.
@@ -74,6 +76,7 @@ impl Cause {
         match self {
             Self::Connection => "connection",
             Self::MaxClients => "max_clients",
+            Self::Tls => "tls",
             Self::Login => "login",
             Self::Permission => "permission",
             Self::Loading => "loading",

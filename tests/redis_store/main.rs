@@ -10,7 +10,10 @@ mod functions;
 mod malformed;
 mod permissions;
 mod script_cache;
+mod tls;
 
+#[path = "../support/certificates.rs"]
+mod certificates;
 #[path = "../support/plans.rs"]
 mod plans;
 #[path = "../support/redis.rs"]

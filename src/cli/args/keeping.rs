@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, ValueEnum};
 
+use super::reaching::Reaching;
 use crate::app::{ByteSize, StoreArg, StoreOptions};
 use crate::cli::values::{Value, parsed, secret, span, truth};
 use crate::decide::FailureMode;
@@ -19,7 +20,8 @@ const PASSWORD_VARIABLE: &str = "TIDEGATE_REDIS_PASSWORD";
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Store")]
 pub(super) struct Keeping {
-    /// Where counters live: `memory`, or `redis://[user:password@]host[:port][/database]`.
+    /// Where counters live: `memory`, or `redis://[user:password@]host[:port][/database]`,
+    /// with `rediss` for TLS.
     #[arg(
         long, env = "TIDEGATE_STORE", value_name = "STORE", default_value = "memory",
         hide_env_values = true, value_parser = Value(parsed::<StoreArg>)
@@ -78,6 +80,8 @@ pub(super) struct Keeping {
         value_parser = Value(parsed::<ByteSize>)
     )]
     memory_limit: ByteSize,
+    #[command(flatten)]
+    reaching: Reaching,
 }
 
 /// [`FailureMode`] on the command line.
@@ -147,6 +151,7 @@ impl Keeping {
         Ok(StoreOptions {
             place: self.store,
             credentials: Credentials { username: self.redis_username, password },
+            tls: self.reaching.tls(),
             required: self.require_store,
             redis_script: match self.redis_script {
                 ScriptArg::Eval => ScriptRuntime::Eval,

@@ -4,19 +4,23 @@ use std::fmt;
 use std::num::NonZeroUsize;
 
 use deadpool_redis::redis::io::tcp::TcpSettings;
-use deadpool_redis::redis::{ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
+use deadpool_redis::redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
 
 use super::credentials::Credentials;
 use super::runtime::ScriptRuntime;
+use super::tls::Tls;
 use crate::units::Span;
 
 /// Where Redis is and how decisions are sent to it.
 #[derive(Clone)]
 pub struct RedisConfig {
-    /// `redis://[[user]:password@]host[:port][/db]` or `redis+unix:///path/to/socket[?db=N]`.
+    /// `redis://[[user]:password@]host[:port][/db]`, the same with `rediss` for
+    /// TLS, or `redis+unix:///path/to/socket[?db=N]`.
     pub url: String,
     /// Who we are to it.
     pub credentials: Credentials,
+    /// How connections are encrypted, where the URL asks for that.
+    pub tls: Tls,
     /// How many connections, each with a queue in front of it.
     pub lanes: NonZeroUsize,
     /// Most requests that one script call decides.
@@ -37,13 +41,19 @@ pub enum RedisConfigError {
     /// The URL is not one of Redis.
     #[error(
         "the URL of the Redis store is not valid: {0}; write \
-         redis://[[user]:password@]host[:port][/db] or redis+unix:///path/to/socket[?db=N], \
-         with special characters in the password percent-encoded"
+         redis://[[user]:password@]host[:port][/db] (rediss:// for TLS) or \
+         redis+unix:///path/to/socket[?db=N], with special characters in the password percent-encoded"
     )]
     Url(String),
-    /// The URL asks for encryption.
-    #[error("the URL of the Redis store asks for TLS ({0}://), which this build does not have")]
-    Tls(String),
+    /// There are settings of TLS, and no TLS.
+    #[error(
+        "a CA, certificate or server name for TLS is given, but the URL of the Redis store does \
+         not ask for TLS; begin it with rediss://"
+    )]
+    TlsUnused,
+    /// No certificate can have that name.
+    #[error("{0:?} cannot be the name in a certificate; expected a host name or an IP address")]
+    ServerName(String),
     /// No decision could ever meet the deadline.
     #[error("the deadline of a decision must be longer than 0")]
     Deadline,
@@ -58,6 +68,7 @@ impl RedisConfig {
         Self {
             url: url.into(),
             credentials: Credentials::default(),
+            tls: Tls::default(),
             lanes: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
             batch_max: at_least_one(64),
             queue_max: at_least_one(1024),
@@ -69,10 +80,6 @@ impl RedisConfig {
 
     /// Reads the URL.
     pub(super) fn server(&self) -> Result<Server, RedisConfigError> {
-        let scheme = self.url.split("://").next().unwrap_or_default();
-        if matches!(scheme, "rediss" | "valkeys") {
-            return Err(RedisConfigError::Tls(scheme.into()));
-        }
         // Neither the URL nor what Redis' parser says of it goes into the
         // message whole: a password may stand anywhere in a mistyped one.
         let info = self.url.as_str().into_connection_info().map_err(|error| {
@@ -81,7 +88,9 @@ impl RedisConfig {
                 None => error.to_string(),
             })
         })?;
-        Ok(Server::new(info))
+        let server = Server::new(info);
+        self.tls.check(server.is_encrypted())?;
+        Ok(server)
     }
 }
 
@@ -133,6 +142,11 @@ impl Server {
             .set_tcp_settings(TcpSettings::default().set_nodelay(true));
         Self { info, name }
     }
+
+    /// Whether connections to it are encrypted.
+    pub(super) fn is_encrypted(&self) -> bool {
+        matches!(self.info.addr(), ConnectionAddr::TcpTls { .. })
+    }
 }
 
 #[cfg(test)]
@@ -149,6 +163,7 @@ mod tests {
             ("redis://127.0.0.1", "127.0.0.1:6379"),
             ("redis://:hush@db.local:7000/3", "db.local:7000 db 3"),
             ("redis://user:hush@db.local", "db.local:6379"),
+            ("rediss://user:hush@db.local:7000", "db.local:7000"),
             ("redis+unix:///run/redis.sock", "/run/redis.sock"),
             ("redis+unix:///run/redis.sock?db=2", "/run/redis.sock db 2"),
         ] {
@@ -170,12 +185,6 @@ mod tests {
             assert!(said.contains("redis://[[user]:password@]host"), "{url}: {said}");
             assert!(!said.contains("hush"), "{url}: {said}");
         }
-    }
-
-    #[test]
-    fn tls_is_refused_rather_than_left_out() {
-        let said = server("rediss://x").unwrap_err().to_string();
-        assert!(said.contains("rediss"), "{said}");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::config::{RedisConfig, RedisConfigError, Server};
 use super::credentials::Credentials;
 use super::failure::Failure;
 use super::runtime::ScriptRuntime;
+use super::tls::Tls;
 use crate::store::{Cause, StoreError};
 use crate::units::Span;
 
@@ -18,12 +19,13 @@ use crate::units::Span;
 pub(super) const PATIENCE: Span = Span::from_secs(1);
 
 /// Connects to a server as it is configured now: its name is looked up and its
-/// password read each time.
+/// password and certificates are read each time.
 #[derive(Debug)]
 pub(super) struct Dialer {
     server: Server,
     credentials: Credentials,
     script: ScriptRuntime,
+    tls: Tls,
     /// Given to every connection.
     pushes: mpsc::UnboundedSender<PushInfo>,
     /// What the server says unasked; here, that a connection was closed.
@@ -37,8 +39,9 @@ impl Dialer {
     /// When no connection could ever be made.
     pub(super) fn new(server: &Server, config: &RedisConfig) -> Result<Self, RedisConfigError> {
         let (pushes, news) = mpsc::unbounded_channel();
-        let (server, credentials) = (server.clone(), config.credentials.clone());
-        let dialer = Self { server, credentials, script: config.script, pushes, news };
+        let (credentials, tls) = (config.credentials.clone(), config.tls.clone());
+        let (server, script) = (server.clone(), config.script);
+        let dialer = Self { server, credentials, script, tls, pushes, news };
         let info = dialer.server.info.clone();
         dialer.pool(info).map_err(|error| match error {
             Unable::Manager(error) => RedisConfigError::Url(error),
@@ -58,10 +61,12 @@ impl Dialer {
         while self.news.try_recv().is_ok() {}
         let failed = |error| Failure { error, lost: true };
         let info = self.credentials.apply(self.server.info.clone()).await.map_err(failed)?;
+        let info = self.tls.apply(info).await.map_err(failed)?;
         let pool = self.pool(info).map_err(|error| failed(error.into()))?;
         let attempt = pool.get().await;
-        let mut connection =
-            attempt.map_err(|error| Failure::to_connect(&error, self.name(), PATIENCE))?;
+        let encrypted = self.server.is_encrypted();
+        let mut connection = attempt
+            .map_err(|error| Failure::to_connect(&error, self.name(), encrypted, PATIENCE))?;
         match timeout(PATIENCE.into(), self.script.prepare(&mut connection)).await {
             Ok(Ok(())) => Ok(connection),
             Ok(Err(error)) => Err(Failure::of(&error, self.name())),
@@ -82,10 +87,13 @@ impl Dialer {
     /// A pool for one connection. It is checked out when the lane connects and
     /// not for each decision, since a check-out costs a round trip.
     fn pool(&self, info: deadpool_redis::redis::ConnectionInfo) -> Result<Pool, Unable> {
-        let connection = AsyncConnectionConfig::new()
+        let mut connection = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(PATIENCE.into()))
             .set_response_timeout(None)
             .set_push_sender(self.pushes.clone());
+        if let Some(resolver) = self.tls.resolver(&self.server.info) {
+            connection = connection.set_dns_resolver(resolver);
+        }
         let manager = Manager::new_with_config(info, connection)
             .map_err(|error| Unable::Manager(error.to_string()))?;
         Pool::builder(manager)

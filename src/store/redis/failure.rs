@@ -4,6 +4,7 @@
 use deadpool_redis::PoolError;
 use deadpool_redis::redis::{ErrorKind, RedisError, ServerErrorKind};
 
+use super::tls;
 use crate::store::{Cause, Outage, StoreError};
 use crate::units::Span;
 
@@ -42,8 +43,8 @@ impl Rule {
             "BUSY" => rule(Cause::Busy, "somebody's script runs for too long"),
             // A server that became a replica stays one; its name may lead to
             // the new master by now.
-            "READONLY" => rule(Cause::ReadOnly, "name the master").reconnecting(),
-            "MASTERDOWN" => rule(Cause::MasterDown, "name the master").reconnecting(),
+            "READONLY" => rule(Cause::ReadOnly, REPLICA).reconnecting(),
+            "MASTERDOWN" => rule(Cause::MasterDown, REPLICA).reconnecting(),
             "OOM" => rule(Cause::OutOfMemory, "raise maxmemory, or choose an eviction policy"),
             "MISCONF" => rule(Cause::Persistence, "Redis cannot save its data: see its log"),
             "NOREPLICAS" => rule(Cause::Persistence, "see min-replicas-to-write"),
@@ -77,11 +78,16 @@ impl Rule {
             _ if says("max number of clients") => rule(Cause::MaxClients, "raise maxclients"),
             // So older servers say that a script may not do what it needs.
             _ if says("can't run this command") => rule(Cause::Permission, RIGHTS),
-            ErrorKind::Io => rule(Cause::Connection, "").reconnecting(),
+            ErrorKind::Io => match tls::advice(&error.to_string()) {
+                Some(advice) => rule(Cause::Tls, advice).reconnecting(),
+                None => rule(Cause::Connection, "").reconnecting(),
+            },
             _ => rule(Cause::Other, ""),
         }
     }
 }
+
+const REPLICA: &str = "this is a read-only replica; name the master, or the sentinels that know it";
 
 const RIGHTS: &str = "give its user the commands that the README lists, on keys with the prefix of \
                       the counters";
@@ -123,15 +129,25 @@ impl Failure {
         Self::lost(Cause::Connection, text)
     }
 
-    /// There is no connection to the server of this name.
-    pub(super) fn to_connect(error: &PoolError, server: &str, patience: Span) -> Self {
+    /// There is no connection, `encrypted` or not, to the server of this name.
+    pub(super) fn to_connect(
+        error: &PoolError,
+        server: &str,
+        encrypted: bool,
+        patience: Span,
+    ) -> Self {
         let (cause, why) = match error {
             PoolError::Backend(error) => {
                 let rule = Rule::of(error);
                 // A server with too many clients says so and hangs up; often
                 // only the latter arrives.
                 let hung_up = error.is_connection_dropped() && !error.is_connection_refusal();
-                let advice = if hung_up { "is maxclients reached?" } else { rule.advice };
+                let advice = match rule.advice {
+                    "" if hung_up => "is maxclients reached?",
+                    // Without TLS, a server waits for the end of a line.
+                    "" if encrypted && error.is_timeout() => tls::NOT_SPOKEN,
+                    advice => advice,
+                };
                 (rule.cause, with_advice(&describe(error), advice))
             }
             PoolError::Timeout(_) => (Cause::Connection, format!("no answer within {patience}")),

@@ -19,6 +19,7 @@ mod probe;
 mod request;
 mod runtime;
 mod script;
+mod tls;
 mod upstream;
 
 use std::sync::Arc;
@@ -34,6 +35,7 @@ use upstream::Upstream;
 pub use config::{RedisConfig, RedisConfigError};
 pub use credentials::{Credentials, Password, Secret};
 pub use runtime::ScriptRuntime;
+pub use tls::{Identity, Tls};
 
 /// How long [`RedisStore::ping`] waits: it asks whether Redis answers at all.
 const PING_DEADLINE: Span = Span::from_millis(500);

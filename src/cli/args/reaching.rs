@@ -1,0 +1,54 @@
+//! Flags about the way to Redis.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::store::redis::{Identity, Tls};
+
+/// How Redis is reached.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Redis")]
+pub(super) struct Reaching {
+    /// The certificates, in PEM, of those who may have signed that of Redis;
+    /// without it, those that the system trusts. This and the next two files are
+    /// read again for every connection, so that they can be changed.
+    #[arg(long = "redis-tls-ca", env = "TIDEGATE_REDIS_TLS_CA", value_name = "PATH")]
+    ca: Option<PathBuf>,
+    /// Our certificate for Redis, in PEM.
+    #[arg(
+        long = "redis-tls-cert",
+        env = "TIDEGATE_REDIS_TLS_CERT",
+        value_name = "PATH",
+        requires = "key"
+    )]
+    certificate: Option<PathBuf>,
+    /// The private key of our certificate, in PEM.
+    #[arg(
+        long = "redis-tls-key",
+        env = "TIDEGATE_REDIS_TLS_KEY",
+        value_name = "PATH",
+        requires = "certificate"
+    )]
+    key: Option<PathBuf>,
+    /// The name that the certificate of Redis has, if it is not the host that
+    /// the URL names.
+    #[arg(
+        long = "redis-tls-server-name",
+        env = "TIDEGATE_REDIS_TLS_SERVER_NAME",
+        value_name = "NAME"
+    )]
+    server_name: Option<String>,
+}
+
+impl Reaching {
+    /// How connections are encrypted.
+    pub(super) fn tls(&self) -> Tls {
+        let pair = self.certificate.clone().zip(self.key.clone());
+        Tls {
+            ca: self.ca.clone(),
+            identity: pair.map(|(certificate, key)| Identity { certificate, key }),
+            server_name: self.server_name.clone(),
+        }
+    }
+}
