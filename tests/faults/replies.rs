@@ -143,7 +143,7 @@ async fn loading() {
     let options = &["--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024"];
     let case = Case { says: "LOADING", kind: "loading", options };
     let Some((mut server, mut admin, mut rig)) = start(&case).await else { return };
-    let fill = "for i = 1, 2000 do redis.call('SET', 'other:' .. i, i) end";
+    let fill = "for i = 1, 5000 do redis.call('SET', 'other:' .. i, i) end";
     let () = admin.run(&["EVAL", fill, "0"]);
     let () = admin.run(&["SAVE"]);
     server.kill();
