@@ -159,6 +159,7 @@ fn open_store(options: &StoreOptions) -> Result<Store, RedisConfigError> {
         StoreArg::Redis(url) => {
             let config = RedisConfig {
                 credentials: options.credentials.clone(),
+                sentinel_credentials: options.sentinel_credentials.clone(),
                 tls: options.tls.clone(),
                 deadline: options.deadline,
                 script: options.redis_script,

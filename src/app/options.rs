@@ -43,6 +43,8 @@ pub struct StoreOptions {
     pub place: StoreArg,
     /// Who we are to Redis.
     pub credentials: Credentials,
+    /// Who we are to the sentinels of Redis.
+    pub sentinel_credentials: Credentials,
     /// How connections to Redis are encrypted.
     pub tls: Tls,
     /// Do not start without it.
@@ -75,7 +77,18 @@ pub enum StoreArg {
 }
 
 /// How URLs of Redis and Valkey begin.
-const SCHEMES: [&str; 6] = ["redis", "rediss", "redis+unix", "valkey", "valkeys", "valkey+unix"];
+const SCHEMES: [&str; 10] = [
+    "redis",
+    "rediss",
+    "redis+unix",
+    "redis+sentinel",
+    "rediss+sentinel",
+    "valkey",
+    "valkeys",
+    "valkey+unix",
+    "valkey+sentinel",
+    "valkeys+sentinel",
+];
 
 impl FromStr for StoreArg {
     type Err = String;

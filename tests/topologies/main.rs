@@ -1,5 +1,7 @@
 //! The whole service in front of every kind of Redis: real processes.
 
+#![allow(dead_code, reason = "the support modules serve other test binaries as well")]
+
 #[path = "../support/ask.rs"]
 mod ask;
 #[path = "../support/certificates.rs"]
@@ -11,6 +13,10 @@ mod process;
 #[path = "../support/redis.rs"]
 mod redis;
 
+#[path = "../support/sentinel.rs"]
+mod sentinel;
+
+mod failover;
 mod single;
 
 use std::path::PathBuf;
@@ -18,34 +24,46 @@ use std::path::PathBuf;
 use process::{Launch, Running};
 use tempfile::TempDir;
 use tidegate::proto::rate_limit_service_client::RateLimitServiceClient;
+use tonic::transport::Channel;
 
 /// A rule that a test can exhaust, and whose window does not turn.
 const RULES: &str = "\
 domain: t
 descriptors:
-  - key: three
-    rate_limit: {unit: year, requests_per_unit: 3}
+  - {key: three, failure_mode: error, rate_limit: {unit: year, requests_per_unit: 3}}
+  - {key: open, failure_mode: open, rate_limit: {unit: year, requests_per_unit: 1000000}}
+  - {key: closed, failure_mode: closed, rate_limit: {unit: year, requests_per_unit: 1000000}}
 ";
 
-/// The service on the store at `url`; a call waits long enough for a busy
+/// The service on the store at `url`, whose calls wait long enough for a busy
 /// machine.
 fn serve(url: &str, directory: &TempDir) -> Launch {
+    serve_within("5s", url, directory)
+}
+
+/// The service on the store at `url`, whose calls wait for so long.
+fn serve_within(deadline: &str, url: &str, directory: &TempDir) -> Launch {
     let config: PathBuf = directory.path().join("config.yaml");
     std::fs::write(&config, RULES).expect("a file");
-    let args = ["--store", url, "--store-deadline", "5s", "--failure-mode", "error"];
+    let args = ["--store", url, "--store-deadline", deadline, "--failure-mode", "error"];
     Launch::serve(&config).args(args)
 }
 
 /// What `three` answers to so many requests for `value`.
 async fn answers(gate: &Running, value: &str, count: usize) -> Vec<String> {
-    let mut client = RateLimitServiceClient::new(gate.channel().await);
+    let channel = gate.channel().await;
     let mut said = Vec::new();
     for _ in 0..count {
-        let request = ask::request("t", &format!("[three={value}]"));
-        said.push(match client.should_rate_limit(request).await {
-            Ok(response) => ask::answer(response.get_ref()),
-            Err(status) => format!("{:?}", status.code()),
-        });
+        said.push(ask_once(channel.clone(), "three", value).await);
     }
     said
+}
+
+/// What `rule` answers to one request for `value`.
+async fn ask_once(channel: Channel, rule: &str, value: &str) -> String {
+    let request = ask::request("t", &format!("[{rule}={value}]"));
+    match RateLimitServiceClient::new(channel).should_rate_limit(request).await {
+        Ok(response) => ask::answer(response.get_ref()),
+        Err(status) => format!("{:?}", status.code()),
+    }
 }

@@ -12,16 +12,12 @@ use crate::decide::FailureMode;
 use crate::store::redis::{Credentials, Password, ScriptRuntime};
 use crate::units::Span;
 
-/// Where the password may come from beside a file. It is no flag, because
-/// command lines can be read by everybody on the machine.
-const PASSWORD_VARIABLE: &str = "TIDEGATE_REDIS_PASSWORD";
-
 /// How counters are kept.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Store")]
 pub(super) struct Keeping {
     /// Where counters live: `memory`, or `redis://[user:password@]host[:port][/database]`,
-    /// with `rediss` for TLS.
+    /// with `rediss` for TLS, or `redis+sentinel://host,host/master`.
     #[arg(
         long, env = "TIDEGATE_STORE", value_name = "STORE", default_value = "memory",
         hide_env_values = true, value_parser = Value(parsed::<StoreArg>)
@@ -112,10 +108,36 @@ enum ScriptArg {
 /// Two passwords: which one is meant is anybody's guess.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "both --redis-password-file (or TIDEGATE_REDIS_PASSWORD_FILE) and TIDEGATE_REDIS_PASSWORD \
-     give a password of Redis; remove one of them"
+    "both {flag} (or {variable}_FILE) and {variable} give a password of {whom}; remove one of them"
 )]
-pub struct TwoPasswords;
+pub struct TwoPasswords {
+    flag: &'static str,
+    variable: &'static str,
+    whom: &'static str,
+}
+
+impl TwoPasswords {
+    /// The password out of the file, or out of the variable, unless both are
+    /// given. It has no flag of its own, because command lines can be read by
+    /// everybody on the machine.
+    pub(super) fn one(self, file: Option<PathBuf>) -> Result<Option<Password>, Self> {
+        match (secret(self.variable), file) {
+            (Some(_), Some(_)) => Err(self),
+            (Some(password), None) => Ok(Some(Password::Given(password))),
+            (None, path) => Ok(path.map(Password::File)),
+        }
+    }
+
+    /// Those of sentinels.
+    pub(super) const OF_SENTINELS: Self = Self {
+        flag: "--redis-sentinel-password-file",
+        variable: "TIDEGATE_REDIS_SENTINEL_PASSWORD",
+        whom: "the sentinels",
+    };
+
+    const OF_REDIS: Self =
+        Self { flag: "--redis-password-file", variable: "TIDEGATE_REDIS_PASSWORD", whom: "Redis" };
+}
 
 impl Keeping {
     /// What to answer when the store cannot decide.
@@ -143,15 +165,12 @@ impl Keeping {
     /// # Errors
     /// If there are two passwords.
     pub(super) fn options(self) -> Result<StoreOptions, TwoPasswords> {
-        let password = match (secret(PASSWORD_VARIABLE), self.redis_password_file) {
-            (Some(_), Some(_)) => return Err(TwoPasswords),
-            (Some(password), None) => Some(Password::Given(password)),
-            (None, path) => path.map(Password::File),
-        };
+        let password = TwoPasswords::OF_REDIS.one(self.redis_password_file)?;
         Ok(StoreOptions {
             place: self.store,
             credentials: Credentials { username: self.redis_username, password },
             tls: self.reaching.tls(),
+            sentinel_credentials: self.reaching.sentinel_credentials()?,
             required: self.require_store,
             redis_script: match self.redis_script {
                 ScriptArg::Eval => ScriptRuntime::Eval,

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::store::redis::{Identity, Tls};
+use super::keeping::TwoPasswords;
+use crate::store::redis::{Credentials, Identity, Tls};
 
 /// How Redis is reached.
 #[derive(Debug, Args)]
@@ -39,6 +40,21 @@ pub(super) struct Reaching {
         value_name = "NAME"
     )]
     server_name: Option<String>,
+    /// The user of the sentinels, which have logins of their own.
+    #[arg(
+        long = "redis-sentinel-username",
+        env = "TIDEGATE_REDIS_SENTINEL_USERNAME",
+        value_name = "NAME"
+    )]
+    sentinel_username: Option<String>,
+    /// A file with the password of the sentinels, read again for every
+    /// connection. Or put it into `TIDEGATE_REDIS_SENTINEL_PASSWORD`.
+    #[arg(
+        long = "redis-sentinel-password-file",
+        env = "TIDEGATE_REDIS_SENTINEL_PASSWORD_FILE",
+        value_name = "PATH"
+    )]
+    sentinel_password_file: Option<PathBuf>,
 }
 
 impl Reaching {
@@ -50,5 +66,14 @@ impl Reaching {
             identity: pair.map(|(certificate, key)| Identity { certificate, key }),
             server_name: self.server_name.clone(),
         }
+    }
+
+    /// Who we are to sentinels.
+    ///
+    /// # Errors
+    /// If there are two passwords.
+    pub(super) fn sentinel_credentials(&self) -> Result<Credentials, TwoPasswords> {
+        let password = TwoPasswords::OF_SENTINELS.one(self.sentinel_password_file.clone())?;
+        Ok(Credentials { username: self.sentinel_username.clone(), password })
     }
 }

@@ -129,6 +129,12 @@ impl Failure {
         Self::lost(Cause::Connection, text)
     }
 
+    /// The server of this name is not the master any more.
+    pub(super) fn moved(server: &str) -> Self {
+        let text = format!("Redis at {server}: it is not the master any more");
+        Self::lost(Cause::ReadOnly, text)
+    }
+
     /// There is no connection, `encrypted` or not, to the server of this name.
     pub(super) fn to_connect(
         error: &PoolError,

@@ -16,8 +16,8 @@ use tokio::time::{sleep, timeout};
 
 use super::backoff::Backoff;
 use super::breaker::Breaker;
-use super::config::{RedisConfig, RedisConfigError, Server};
-use super::dial::{Dialer, PATIENCE};
+use super::config::{RedisConfig, RedisConfigError};
+use super::dial::{Dialer, Link, PATIENCE, Target};
 use super::failure::Failure;
 use super::request::Request;
 use super::runtime::ScriptRuntime;
@@ -42,17 +42,18 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    /// A lane to `server`, and the task that must run for it. The task ends
+    /// A lane to `target`, and the task that must run for it. The task ends
     /// with the lane.
     pub(super) fn new(
-        server: &Server,
+        target: &Target,
+        link: &Link,
         config: &RedisConfig,
         breaker: &Arc<Breaker>,
     ) -> Result<(Self, impl Future<Output = ()> + use<>), RedisConfigError> {
         let (queue, requests) = mpsc::channel(config.queue_max.get().min(MAX_QUEUE));
         let up = Arc::new(AtomicBool::new(false));
         let worker = Worker {
-            dialer: Dialer::new(server, config)?,
+            dialer: Dialer::new(target, link)?,
             requests,
             held: None,
             served: false,
@@ -219,9 +220,7 @@ impl Worker {
             } else {
                 tokio::select! {
                     biased;
-                    () = self.dialer.disconnection() => {
-                        return Err(End::Lost(Failure::closed(self.dialer.name())));
-                    }
+                    failure = self.dialer.disconnection() => return Err(End::Lost(failure)),
                     request = self.requests.recv() => request.ok_or(End::Dropped)?,
                 }
             };

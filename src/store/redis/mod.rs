@@ -19,8 +19,10 @@ mod probe;
 mod request;
 mod runtime;
 mod script;
+mod sentinel;
 mod tls;
 mod upstream;
+mod url;
 
 use std::sync::Arc;
 
@@ -30,7 +32,10 @@ use tokio::task::JoinSet;
 
 use super::{Plan, StoreError, StoreHealth, Verdicts};
 use crate::units::Span;
+use dial::{Link, Target};
+use sentinel::Sentinels;
 use upstream::Upstream;
+use url::Place;
 
 pub use config::{RedisConfig, RedisConfigError};
 pub use credentials::{Credentials, Password, Secret};
@@ -56,13 +61,25 @@ impl RedisStore {
     /// # Errors
     /// When `config` cannot work, or outside a Tokio runtime.
     pub fn connect(config: &RedisConfig) -> Result<Self, RedisConfigError> {
-        let server = config.server()?;
+        let place = config.place()?;
         if config.deadline.is_zero() {
             return Err(RedisConfigError::Deadline);
         }
         let runtime = Handle::try_current().map_err(|_| RedisConfigError::Runtime)?;
         let mut tasks = JoinSet::new();
-        let (upstream, lanes) = Upstream::new(&server, config)?;
+        let (tls, script) = (config.tls.clone(), config.script);
+        let target = match place {
+            Place::Server(server) => Target::Server(Arc::new(server)),
+            Place::Sentinel(watched) => {
+                let credentials = config.sentinel_credentials.clone();
+                let link = Link { credentials, tls: tls.clone(), script };
+                let sentinels = Arc::new(Sentinels::new(watched, link));
+                tasks.spawn_on(Arc::clone(&sentinels).follow(), &runtime);
+                Target::Master(sentinels)
+            }
+        };
+        let link = Link { credentials: config.credentials.clone(), tls, script };
+        let (upstream, lanes) = Upstream::new(&target, &link, config)?;
         for lane in lanes {
             tasks.spawn_on(lane, &runtime);
         }

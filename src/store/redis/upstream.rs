@@ -7,7 +7,8 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::breaker::Breaker;
-use super::config::{RedisConfig, RedisConfigError, Server};
+use super::config::{RedisConfig, RedisConfigError};
+use super::dial::{Link, Target};
 use super::lane::Lane;
 use super::request::Request;
 use crate::store::{Cause, Plan, StoreError, Verdicts};
@@ -23,18 +24,19 @@ pub(super) struct Upstream {
 }
 
 impl Upstream {
-    /// The lanes to `server`, and the tasks that must run for them.
+    /// The lanes to `target`, and the tasks that must run for them.
     ///
     /// # Errors
     /// When no connection could ever be made.
     pub(super) fn new(
-        server: &Server,
+        target: &Target,
+        link: &Link,
         config: &RedisConfig,
     ) -> Result<(Self, Vec<impl Future<Output = ()> + use<>>), RedisConfigError> {
-        let breaker = Arc::new(Breaker::new(&server.name));
+        let breaker = Arc::new(Breaker::new(&target.name()));
         let (mut lanes, mut tasks) = (Vec::new(), Vec::new());
         for _ in 0..config.lanes.get() {
-            let (lane, task) = Lane::new(server, config, &breaker)?;
+            let (lane, task) = Lane::new(target, link, config, &breaker)?;
             lanes.push(lane);
             tasks.push(task);
         }
