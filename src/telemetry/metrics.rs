@@ -73,90 +73,62 @@ impl Metrics {
     /// # Panics
     /// Never: names are constants, each registered once in a new registry.
     pub fn new() -> Self {
-        let registry = Registry::new();
-        let rule = |name: &str, help: &str| {
-            let name = format!("ratelimit_service_rate_limit_{name}");
-            registered(&registry, IntCounterVec::new(Opts::new(name, help), RULE_LABELS))
-        };
-        let counter = |name: &str, help: &str| registered(&registry, IntCounter::new(name, help));
-        let gauge = |name: &str, help: &str| registered(&registry, IntGauge::new(name, help));
-        let labelled = |name: &str, help: &str, label: &str| {
-            registered(&registry, IntCounterVec::new(Opts::new(name, help), &[label]))
-        };
+        let make = Maker(Registry::new());
         Self {
-            rules: RuleMetrics {
-                total_hits: rule("total_hits", "Hits asked of a rule, whatever came of them"),
-                over_limit: rule("over_limit", "Hits above the limit of a rule"),
-                near_limit: rule("near_limit", "Hits in the last fifth of a rule's limit"),
-                within_limit: rule("within_limit", "Hits within the limit of a rule"),
-                shadow_mode: rule("shadow_mode", "Hits over the limit that shadow mode let pass"),
-            },
-            response_time: registered(
-                &registry,
-                Histogram::with_opts(
-                    HistogramOpts::new(
-                        "ratelimit_service_response_time_seconds",
-                        "Time to decide a request",
-                    )
-                    .buckets(vec![
-                        0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.02,
-                        0.05, 0.1, 1.0,
-                    ]),
-                ),
-            ),
-            errors: labelled(
+            rules: RuleMetrics::new(&make),
+            response_time: make
+                .latency("ratelimit_service_response_time_seconds", "Time to decide a request"),
+            errors: make.labelled(
                 "ratelimit_service_should_rate_limit_error",
                 "Calls that ended in an error",
                 "err_type",
             ),
-            global_shadow_mode: counter(
+            global_shadow_mode: make.counter(
                 "ratelimit_service_global_shadow_mode",
                 "Requests whose refusal the global shadow mode let pass",
             ),
-            domain_not_found: counter(
+            domain_not_found: make.counter(
                 "ratelimit_service_domain_not_found",
                 "Descriptors that came with an unknown domain",
             ),
-            config_load_success: counter(
+            config_load_success: make.counter(
                 "ratelimit_service_config_load_success",
                 "Configurations taken into force",
             ),
-            config_load_error: counter(
-                "ratelimit_service_config_load_error",
-                "Configurations refused",
-            ),
-            config_stale: gauge(
+            config_load_error: make
+                .counter("ratelimit_service_config_load_error", "Configurations refused"),
+            config_stale: make.gauge(
                 "tidegate_config_stale",
                 "1 while the configuration on disk is refused and an older one is in force",
             ),
-            store_errors: labelled(
+            store_errors: make.labelled(
                 "tidegate_store_errors",
                 "Decisions that the store failed to make, by reason, asked or not",
                 "kind",
             ),
-            degraded_decisions: labelled(
+            degraded_decisions: make.labelled(
                 "tidegate_degraded_decisions",
                 "Requests answered, in full or in part, by a failure mode",
                 "mode",
             ),
-            store_up: gauge("tidegate_store_up", "1 while the store answers"),
-            breaker_state: gauge(
+            store_up: make.gauge("tidegate_store_up", "1 while the store answers"),
+            breaker_state: make.gauge(
                 "tidegate_breaker_state",
                 "0 while the store is asked (closed), 1 while one question is on its way to see \
                  whether it answers again (half open), 2 while it is not asked (open)",
             ),
-            breaker_transitions: labelled(
+            breaker_transitions: make.labelled(
                 "tidegate_breaker_transitions",
                 "How often the circuit breaker came into each state",
                 "to",
             ),
-            memory_keys: gauge("tidegate_memory_keys", "Counters held in memory"),
-            memory_bytes: gauge("tidegate_memory_bytes", "Memory held by counters, estimated"),
-            memory_evicted: counter(
+            memory_keys: make.gauge("tidegate_memory_keys", "Counters held in memory"),
+            memory_bytes: make.gauge("tidegate_memory_bytes", "Memory held by counters, estimated"),
+            memory_evicted: make.counter(
                 "tidegate_memory_evicted",
                 "Live counters given up to stay within the memory bound",
             ),
-            registry,
+            registry: make.0,
         }
     }
 
@@ -185,15 +157,55 @@ impl Default for Metrics {
     }
 }
 
-/// A metric, registered. Unreachable failures (a malformed or repeated constant
-/// name) show as a panic in every test that makes metrics.
-fn registered<M>(registry: &Registry, metric: prometheus::Result<M>) -> M
-where
-    M: prometheus::core::Collector + Clone + 'static,
-{
-    let metric = metric.expect("metric names are constant and valid");
-    registry.register(Box::new(metric.clone())).expect("metric names are distinct");
-    metric
+/// Makes metrics and registers them. Unreachable failures (a malformed or
+/// repeated constant name) show as a panic in every test that makes metrics.
+struct Maker(Registry);
+
+impl Maker {
+    fn counter(&self, name: &str, help: &str) -> IntCounter {
+        self.registered(IntCounter::new(name, help))
+    }
+
+    fn gauge(&self, name: &str, help: &str) -> IntGauge {
+        self.registered(IntGauge::new(name, help))
+    }
+
+    fn labelled(&self, name: &str, help: &str, label: &str) -> IntCounterVec {
+        self.registered(IntCounterVec::new(Opts::new(name, help), &[label]))
+    }
+
+    /// Buckets that tell apart what matters within Envoy's 20 ms.
+    fn latency(&self, name: &str, help: &str) -> Histogram {
+        let buckets = vec![
+            0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.02, 0.05, 0.1, 1.0,
+        ];
+        self.registered(Histogram::with_opts(HistogramOpts::new(name, help).buckets(buckets)))
+    }
+
+    fn registered<M>(&self, metric: prometheus::Result<M>) -> M
+    where
+        M: prometheus::core::Collector + Clone + 'static,
+    {
+        let metric = metric.expect("metric names are constant and valid");
+        self.0.register(Box::new(metric.clone())).expect("metric names are distinct");
+        metric
+    }
+}
+
+impl RuleMetrics {
+    fn new(make: &Maker) -> Self {
+        let rule = |name: &str, help: &str| {
+            let name = format!("ratelimit_service_rate_limit_{name}");
+            make.registered(IntCounterVec::new(Opts::new(name, help), RULE_LABELS))
+        };
+        Self {
+            total_hits: rule("total_hits", "Hits asked of a rule, whatever came of them"),
+            over_limit: rule("over_limit", "Hits above the limit of a rule"),
+            near_limit: rule("near_limit", "Hits in the last fifth of a rule's limit"),
+            within_limit: rule("within_limit", "Hits within the limit of a rule"),
+            shadow_mode: rule("shadow_mode", "Hits over the limit that shadow mode let pass"),
+        }
+    }
 }
 
 impl RuleStats {
