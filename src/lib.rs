@@ -15,6 +15,7 @@
 //! - [`telemetry`]: metrics, logs and readiness.
 //! - [`limiter`]: limits for embedding, without the service.
 //! - [`mod@bench`]: a load generator for any server of the protocol.
+//! - [`simulate`]: every algorithm under chosen traffic, against exact oracles; [`svg`] draws it.
 //! - [`app`]: puts the parts together; [`cli`]: the commands; [`shutdown`]: the signals.
 
 pub mod app;
@@ -27,7 +28,9 @@ pub mod limiter;
 pub mod policy;
 pub mod proto;
 pub mod shutdown;
+pub mod simulate;
 pub mod store;
+pub mod svg;
 pub mod telemetry;
 pub mod transport;
 pub mod units;

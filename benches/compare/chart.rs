@@ -1,6 +1,6 @@
 //! The CPU time of a decision as bars.
 
-use tidegate::bench::svg::{Anchor, Svg};
+use tidegate::svg::{Anchor, Svg};
 
 use crate::results::{LaneResult, Results, Sample};
 

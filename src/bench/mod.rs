@@ -10,7 +10,6 @@ pub mod cpu;
 pub mod keys;
 mod message;
 pub mod report;
-pub mod svg;
 mod tally;
 pub mod target;
 mod tickets;

@@ -13,6 +13,7 @@ pub use keeping::TwoPasswords;
 use keeping::Keeping;
 
 use super::bench::Bench;
+use super::simulate::Simulate;
 use super::values::{Value, count, header_name, parsed, ratio, span, truth};
 use crate::app::{Options, StopOptions};
 use crate::decide::{HeaderNames, Settings};
@@ -53,6 +54,9 @@ pub enum Command {
     /// Measure a server, this or any other of Envoy's protocol: decisions per
     /// second, latency and CPU time.
     Bench(Box<Bench>),
+    /// Show what each algorithm lets pass under made-up traffic, compared with an
+    /// exact sliding window, and what its keys take.
+    Simulate(Box<Simulate>),
 }
 
 /// `tidegate check`.

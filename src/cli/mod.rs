@@ -4,6 +4,7 @@ mod args;
 mod bench;
 mod check;
 mod serve;
+mod simulate;
 mod values;
 
 use std::ffi::OsString;
@@ -25,6 +26,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(Cli { command: Command::Serve(serve) }) => serve::run(*serve),
         Ok(Cli { command: Command::Check(check) }) => check::run(&check),
         Ok(Cli { command: Command::Bench(bench) }) => bench::run(*bench),
+        Ok(Cli { command: Command::Simulate(simulate) }) => simulate::run(&simulate),
         Err(error) => {
             // Help and version come this way, too. If nobody reads it, so be it.
             let _ = error.print();

@@ -14,6 +14,7 @@ mod health;
 mod logs;
 mod memory;
 mod reload;
+mod simulate;
 mod socket;
 mod stop;
 mod store;

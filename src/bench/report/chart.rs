@@ -2,7 +2,7 @@
 //! more nine.
 
 use super::{Point, Report};
-use crate::bench::svg::{Anchor, Svg};
+use crate::svg::{Anchor, Svg};
 
 const WIDTH: u32 = 720;
 const HEIGHT: u32 = 360;

@@ -56,13 +56,22 @@ impl Svg {
 
     /// One line of text, with its foot `at`.
     pub fn text(&mut self, at: (f64, f64), anchor: Anchor, text: &str) {
+        self.text_of(at, anchor, 12, text);
+    }
+
+    /// The same in small, for numbers in a crowd.
+    pub fn small(&mut self, at: (f64, f64), anchor: Anchor, text: &str) {
+        self.text_of(at, anchor, 8, text);
+    }
+
+    fn text_of(&mut self, at: (f64, f64), anchor: Anchor, size: u32, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "start",
             Anchor::Middle => "middle",
             Anchor::End => "end",
         };
         self.add(format_args!(
-            r#"<text x="{:.1}" y="{:.1}" text-anchor="{anchor}">{}</text>"#,
+            r#"<text x="{:.1}" y="{:.1}" text-anchor="{anchor}" font-size="{size}">{}</text>"#,
             at.0,
             at.1,
             Escaped(text)
