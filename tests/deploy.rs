@@ -15,7 +15,8 @@ fn documents(path: &str) -> Vec<Value> {
 
 #[test]
 fn every_file_of_rules_loads() {
-    for path in ["config.yaml", "deploy/envoy/rules.yaml"] {
+    let rules = ["config.yaml", "deploy/envoy/rules.yaml", "deploy/envoy/failures-only-rules.yaml"];
+    for path in rules {
         let loaded =
             load(format!("{ROOT}/{path}").as_ref(), LoadOptions::default(), &Metrics::new());
         loaded.unwrap_or_else(|error| panic!("{error}"));
@@ -35,7 +36,9 @@ fn the_rules_in_the_config_map_load() {
 
 #[test]
 fn other_manifests_are_yaml() {
-    for path in ["deploy/compose.yaml", "deploy/envoy/envoy.yaml"] {
+    let manifests =
+        ["deploy/compose.yaml", "deploy/envoy/envoy.yaml", "deploy/envoy/failures-only.yaml"];
+    for path in manifests {
         assert_eq!(documents(path).len(), 1, "{path}");
     }
 }

@@ -51,7 +51,10 @@ impl Envoy {
                 "Envoy ended: {ended:?}, see the log in {}",
                 directory.display()
             );
-            TcpStream::connect(&admin).is_ok() && http::get(&admin, "/ready").status == 200
+            // It says that it is ready a moment before its workers listen.
+            TcpStream::connect(&admin).is_ok()
+                && http::get(&admin, "/ready").status == 200
+                && TcpStream::connect(&envoy.address).is_ok()
         });
         Some(envoy)
     }
@@ -64,8 +67,8 @@ impl Drop for Envoy {
     }
 }
 
-/// Starts an upstream that answers 401 under `/bad` and 200 elsewhere; gives
-/// its port. It lives as long as the process.
+/// Starts an upstream that answers 401 where `/bad` is in the path and 200
+/// elsewhere; gives its port. It lives as long as the process.
 pub fn upstream() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -84,7 +87,7 @@ fn serve(mut stream: &TcpStream) {
         if !lines.by_ref().any(|line| line.is_empty()) {
             return;
         }
-        let bad = request.split(' ').nth(1).is_some_and(|path| path.starts_with("/bad"));
+        let bad = request.split(' ').nth(1).is_some_and(|path| path.contains("/bad"));
         let status = if bad { "401 Unauthorized" } else { "200 OK" };
         let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 2\r\n\r\nok");
         if stream.write_all(answer.as_bytes()).is_err() {

@@ -4,6 +4,7 @@
 mod support;
 
 mod envoy;
+mod lockout;
 
 use support::http::{self, Answer};
 use support::process::{Launch, Running};

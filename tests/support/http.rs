@@ -27,6 +27,16 @@ pub fn get(address: &str, path: &str) -> Answer {
     call(address, "GET", path, b"")
 }
 
+/// `GET path`, with one more header line.
+pub fn get_with(address: &str, path: &str, header: &str) -> Answer {
+    let stream = TcpStream::connect(address).expect("a connection");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a time limit");
+    let mut call = Call(stream);
+    let head = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n");
+    call.send(format!("{head}{header}\r\n\r\n").as_bytes());
+    call.finish()
+}
+
 /// `POST path` with `body`.
 pub fn post(address: &str, path: &str, body: &[u8]) -> Answer {
     call(address, "POST", path, body)
