@@ -132,3 +132,20 @@ async fn checks_and_refunds_create_no_key() {
     }
     assert_eq!(server.keys(), Vec::<String>::new());
 }
+
+/// A log of a hundred hits stays in Redis' compact encoding.
+#[tokio::test]
+async fn a_log_of_a_hundred_hits_is_a_small_listpack() {
+    let Some(server) = RedisServer::redis() else { return };
+    let store = connect(&patient(server.url()));
+    let log = SlidingLog::new(Hits::new(100), YEAR, Span::ZERO, 1000).unwrap();
+    for _ in 0..100 {
+        store.decide(&take("log", Limit::SlidingLog(log), 1)).await.unwrap();
+    }
+    let keys = server.keys();
+    let key = keys.iter().find(|key| key.contains("name=log")).unwrap();
+    let encoding: String = server.run(&["OBJECT", "ENCODING", key]);
+    let bytes: usize = server.run(&["MEMORY", "USAGE", key]);
+    assert_eq!(encoding, "listpack");
+    assert!(bytes <= 3072, "{bytes} bytes");
+}
