@@ -66,11 +66,13 @@ async fn with_an_answer_of_its_own_it_is_ready() {
         let (status, body) = rig.readyz();
         assert_eq!((status, &body["ready"]), (200, &true.into()), "{mode}");
         let store = &body["store"];
-        assert_eq!((&store["status"], &store["breaker"]), (&"unavailable".into(), &"open".into()));
+        assert_eq!(store["status"], "unavailable");
+        // Open, or half open while a question of our own is on its way.
+        assert_ne!(store["breaker"], "closed");
         assert_eq!(store["failure_mode"], mode);
         assert!(store["error"].as_str().is_some_and(|text| text.contains("refused")), "{store}");
         assert_eq!(rig.metric("tidegate_store_up"), 0);
-        assert_eq!(rig.metric("tidegate_breaker_state"), 2);
+        assert_ne!(rig.metric("tidegate_breaker_state"), 0);
     }
 }
 
