@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::decide::Decider;
 use crate::store::Store;
-use crate::store::memory::MemoryStore;
+use crate::store::memory::{MemoryStore, Usage};
 
 /// A pause between two steps. With 16 shards each, all 256 shards have their
 /// turn every 4 s: often enough for gauges, and no step is noticed.
@@ -24,40 +24,27 @@ pub async fn run(decider: Arc<Decider>) {
     };
     let mut reported_evictions = 0;
     loop {
-        let mut pass = Pass::default();
+        let mut held = Usage::default();
         for first in (0..store.shards()).step_by(SHARDS_PER_STEP) {
             tokio::time::sleep(PAUSE).await;
-            pass.step(&decider, store, first);
+            held = held.plus(step(&decider, store, first));
         }
         if redis.as_ref().is_some_and(|health| health.borrow().is_up()) {
             decider.fallback().store_is_back(decider.clock().now());
         }
         let metrics = decider.metrics();
-        metrics.memory_keys.set(gauge(pass.keys));
-        metrics.memory_bytes.set(gauge(pass.bytes));
-        metrics.memory_evicted.inc_by(pass.evicted.saturating_sub(reported_evictions));
-        reported_evictions = pass.evicted;
+        metrics.memory_keys.set(gauge(held.keys));
+        metrics.memory_bytes.set(gauge(held.bytes));
+        metrics.memory_evicted.inc_by(held.evicted.saturating_sub(reported_evictions));
+        reported_evictions = held.evicted;
     }
 }
 
-/// What the shards hold that were visited so far.
-#[derive(Default)]
-struct Pass {
-    keys: usize,
-    bytes: usize,
-    evicted: u64,
-}
-
-impl Pass {
-    fn step(&mut self, decider: &Decider, store: &MemoryStore, first: usize) {
-        let now = decider.clock().now();
-        for shard in first..first + SHARDS_PER_STEP {
-            let usage = store.sweep(shard, now);
-            self.keys += usage.keys;
-            self.bytes += usage.bytes;
-            self.evicted += usage.evicted;
-        }
-    }
+/// Sweeps some shards, from `first` on, and tells what they then hold.
+fn step(decider: &Decider, store: &MemoryStore, first: usize) -> Usage {
+    let now = decider.clock().now();
+    let shards = first..first + SHARDS_PER_STEP;
+    shards.map(|shard| store.sweep(shard, now)).fold(Usage::default(), Usage::plus)
 }
 
 fn gauge(amount: usize) -> i64 {

@@ -80,7 +80,7 @@ impl Status<'_> {
 
 impl<'s> Applied<'s> {
     fn new(rule: Option<&'s Rule>, terms: (u32, Unit), reset: Span) -> Self {
-        let name = rule.map_or("", |rule| &*rule.name);
+        let name = rule.map_or("", |rule| &*rule.spec.name);
         let (requests_per_unit, unit) = terms;
         Self { name, requests_per_unit, unit, reset }
     }

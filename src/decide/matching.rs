@@ -75,12 +75,12 @@ impl<'s> Limited<'s> {
 
     /// Whether the rule is in shadow mode.
     pub fn shadow(&self) -> bool {
-        self.rule().is_some_and(|rule| rule.shadow_mode)
+        self.rule().is_some_and(|rule| rule.spec.shadow_mode)
     }
 
     /// Whether the limit only refuses together with all other quotas.
     pub fn quota_mode(&self, settings: &Settings) -> bool {
-        settings.quota_mode || self.rule().is_some_and(|rule| rule.quota_mode)
+        settings.quota_mode || self.rule().is_some_and(|rule| rule.spec.quota_mode)
     }
 }
 
@@ -154,7 +154,7 @@ fn find<'s>(domain: &'s Domain, descriptor: &Descriptor<'_>, keys: &mut KeyBuf) 
         key.discard();
         return Match::None;
     };
-    match &found.rule.grant {
+    match &found.rule.spec.grant {
         Grant::Limited(quotas) => match &**quotas {
             [] => Match::None,
             [quota, ..] if found.exempt => Match::Exempt(found.rule, quota),
@@ -179,12 +179,12 @@ fn keys_of(quotas: &[Quota], mut key: KeyWriter<'_>) -> Keys {
 /// wherever in the request that one stands.
 fn drop_replaced(matches: &mut Matches<'_>) {
     let replaced: SmallVec<[&Arc<str>; 4]> =
-        matches.iter().filter_map(Match::rule).flat_map(|rule| &rule.replaces).collect();
+        matches.iter().filter_map(Match::rule).flat_map(|rule| &rule.spec.replaces).collect();
     if replaced.is_empty() {
         return;
     }
     for found in matches.iter_mut() {
-        if found.rule().is_some_and(|rule| replaced.contains(&&rule.name)) {
+        if found.rule().is_some_and(|rule| replaced.contains(&&rule.spec.name)) {
             *found = Match::None;
         }
     }

@@ -27,7 +27,7 @@ pub fn dynamic_metadata(
     let mut merged = Struct::default();
     for (found, status) in matches.iter().zip(statuses) {
         if let (Match::Limited(limited), Code::Ok) = (found, status.code)
-            && let Some(metadata) = limited.rule().and_then(|rule| rule.metadata.as_ref())
+            && let Some(metadata) = limited.rule().and_then(|rule| rule.spec.metadata.as_ref())
         {
             merge(&mut merged, metadata);
         }

@@ -233,7 +233,7 @@ impl Decider {
         let mut modes = Modes::new();
         for found in matches {
             let Match::Limited(limited) = found else { continue };
-            let mode = limited.rule().and_then(|rule| rule.failure_mode).unwrap_or(unsaid);
+            let mode = limited.rule().and_then(|rule| rule.spec.failure_mode).unwrap_or(unsaid);
             let harmless = limited.shadow() || self.settings.shadow_mode;
             let mode = match mode {
                 FailureMode::Error if harmless => FailureMode::Open,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::address::AddressPolicy;
 use super::failure_mode::FailureMode;
-use super::rule::{Grant, Rule};
+use super::rule::{Rule, RuleSpec};
 use super::tree::{Domain, Level, Node, Policies};
 use crate::store::ChargeMode;
 use crate::telemetry::metrics::Metrics;
@@ -40,19 +40,11 @@ pub struct NodeDraft {
     pub children: Vec<NodeDraft>,
 }
 
-/// A rule to be: [`Rule`] says what the fields mean.
+/// A rule to be.
 #[derive(Debug)]
 pub struct RuleDraft {
-    pub path: Arc<str>,
-    pub grant: Grant,
-    pub name: Arc<str>,
-    pub replaces: Box<[Arc<str>]>,
-    pub shadow_mode: bool,
-    pub quota_mode: bool,
-    pub failure_mode: Option<FailureMode>,
-    pub detailed_metric: bool,
-    pub value_to_metric: Box<[bool]>,
-    pub metadata: Option<Arc<prost_types::Struct>>,
+    /// What it says.
+    pub spec: RuleSpec,
     /// The metric labels `key1` and `key2`.
     pub labels: [String; 2],
 }
@@ -85,17 +77,5 @@ fn level(domain: &str, nodes: Vec<NodeDraft>, metrics: &Metrics) -> Level {
 
 fn enact_rule(domain: &str, draft: RuleDraft, metrics: &Metrics) -> Rule {
     let [key1, key2] = draft.labels;
-    Rule {
-        path: draft.path,
-        grant: draft.grant,
-        name: draft.name,
-        replaces: draft.replaces,
-        shadow_mode: draft.shadow_mode,
-        quota_mode: draft.quota_mode,
-        failure_mode: draft.failure_mode,
-        detailed_metric: draft.detailed_metric,
-        value_to_metric: draft.value_to_metric,
-        metadata: draft.metadata,
-        stats: metrics.rule(domain, &key1, &key2),
-    }
+    Rule { spec: draft.spec, stats: metrics.rule(domain, &key1, &key2) }
 }

@@ -24,6 +24,7 @@ use super::fault::{Fault, Faults, Place, Position, quoted};
 use super::pattern::Pattern;
 use super::raw::{Field, RawDescriptor, RawRateLimit, RawReplace, label};
 use super::rule::Quota;
+use super::rule::RuleSpec;
 use crate::store::ChargeMode;
 
 pub use domains::lower;
@@ -160,7 +161,7 @@ impl Lowering<'_> {
         self.check_replaces(limit);
         let grant = self.grant(limit)?;
         let name = |text: &str| Arc::from(text);
-        Some(RuleDraft {
+        let spec = RuleSpec {
             path: self.path().join(" > ").into(),
             grant,
             name: name(limit.name.text()),
@@ -171,8 +172,8 @@ impl Lowering<'_> {
             detailed_metric: raw.detailed_metric.is_set(),
             value_to_metric: self.trail.iter().map(|step| step.value_to_metric).collect(),
             metadata: raw.metadata.clone().map(Arc::new),
-            labels: self.labels(),
-        })
+        };
+        Some(RuleDraft { spec, labels: self.labels() })
     }
 
     fn failure_mode(&mut self, field: &Field<String>) -> Option<FailureMode> {

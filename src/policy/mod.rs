@@ -26,6 +26,6 @@ mod yaml;
 pub use failure_mode::FailureMode;
 pub use fault::{Fault, LoadError, Position};
 pub use load::{LoadOptions, load, load_texts, rates_from_yaml};
-pub use rule::{Grant, Quota, Rule};
+pub use rule::{Grant, Quota, Rule, RuleSpec};
 pub use source::Signature;
 pub use tree::{Domain, Level, Node, Policies};

@@ -10,6 +10,15 @@ use crate::telemetry::metrics::RuleStats;
 /// A rule in force.
 #[derive(Debug)]
 pub struct Rule {
+    /// What it says.
+    pub spec: RuleSpec,
+    /// The rule's counters.
+    pub stats: RuleStats,
+}
+
+/// What a rule says, checked.
+#[derive(Debug)]
+pub struct RuleSpec {
     /// Where the rule stands, for people: `domain > key=value > key`.
     pub path: Arc<str>,
     /// What it grants.
@@ -31,15 +40,13 @@ pub struct Rule {
     pub value_to_metric: Box<[bool]>,
     /// Free content that answers carry as dynamic metadata while the rule passes.
     pub metadata: Option<Arc<prost_types::Struct>>,
-    /// The rule's counters.
-    pub stats: RuleStats,
 }
 
 impl Rule {
     /// Whether this machine is not limited where nobody says: lockouts are for
     /// clients that might guess, and who is on the machine need not.
     pub fn exempts_loopback(&self) -> bool {
-        self.grant.has_lockout()
+        self.spec.grant.has_lockout()
     }
 }
 

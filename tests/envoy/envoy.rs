@@ -7,7 +7,8 @@ use std::process::{Child, Command, Stdio};
 
 use crate::support::http;
 use crate::support::process::eventually;
-use crate::support::tools::{find, free_port};
+use crate::support::redis::free_port;
+use crate::support::tools::find;
 
 /// A running Envoy.
 pub struct Envoy {

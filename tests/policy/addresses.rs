@@ -12,7 +12,9 @@ fn counted(policies: &Policies, entries: &[(&str, &str)]) -> (String, bool) {
     let domain = policies.domain("t").expect("the domain");
     let found = domain.find(entries.iter().copied(), &mut writer).expect("a rule");
     let exempt = found.exempt;
-    let tidegate::policy::Grant::Limited(quotas) = &found.rule.grant else { panic!("no limit") };
+    let tidegate::policy::Grant::Limited(quotas) = &found.rule.spec.grant else {
+        panic!("no limit")
+    };
     let key = writer.finish_as(quotas[0].tag());
     (String::from_utf8_lossy(keys.get(key)).into_owned(), exempt)
 }

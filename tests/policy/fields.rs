@@ -131,7 +131,7 @@ descriptors:
     let policies = loaded(text);
     let domain = policies.domain("t").expect("the domain");
     assert_eq!(domain.failure_mode, Some(FailureMode::Closed));
-    let mode = |key| find(&policies, &[(key, "x")]).expect("a rule").0.failure_mode;
+    let mode = |key| find(&policies, &[(key, "x")]).expect("a rule").0.spec.failure_mode;
     assert_eq!((mode("a"), mode("b")), (Some(FailureMode::Local), None));
     for mode in FailureMode::ALL {
         let policies = loaded(&format!("domain: t\nfailure_mode: {}", mode.name()));
@@ -185,22 +185,25 @@ fn a_rule_carries_all_that_is_said_of_it() {
     assert!(find(&policies, &entries[..1]).is_none(), "flags without a limit are no rule");
     let (rule, key) = find(&policies, &entries[..2]).expect("a rule");
     assert_eq!(key, "t|path=/v1:x|user=u|fw3600s");
-    assert_eq!(&*rule.path, "t > path=/v*:x > user");
-    assert_eq!((&*rule.name, rule.replaces.len()), ("per-user", 2));
-    assert_eq!(rule.replaces.iter().map(|name| &**name).collect::<Vec<_>>(), ["base", "other"]);
-    assert!(rule.shadow_mode && rule.quota_mode && rule.detailed_metric);
-    assert_eq!(*rule.value_to_metric, [true, false]);
+    assert_eq!(&*rule.spec.path, "t > path=/v*:x > user");
+    assert_eq!((&*rule.spec.name, rule.spec.replaces.len()), ("per-user", 2));
+    assert_eq!(
+        rule.spec.replaces.iter().map(|name| &**name).collect::<Vec<_>>(),
+        ["base", "other"]
+    );
+    assert!(rule.spec.shadow_mode && rule.spec.quota_mode && rule.spec.detailed_metric);
+    assert_eq!(*rule.spec.value_to_metric, [true, false]);
     let (inner, _) = find(&policies, &entries).expect("a rule");
-    assert!(!inner.shadow_mode && !inner.quota_mode && !inner.detailed_metric);
-    assert_eq!((*inner.value_to_metric).len(), 3);
-    assert!(inner.metadata.is_none());
+    assert!(!inner.spec.shadow_mode && !inner.spec.quota_mode && !inner.spec.detailed_metric);
+    assert_eq!((*inner.spec.value_to_metric).len(), 3);
+    assert!(inner.spec.metadata.is_none());
 }
 
 #[test]
 fn metadata_is_typed_where_it_is_unquoted() {
     let policies = loaded(EVERYTHING);
     let (rule, _) = find(&policies, &[("path", "/v:x"), ("user", "u")]).expect("a rule");
-    let metadata = rule.metadata.as_deref().expect("metadata");
+    let metadata = rule.spec.metadata.as_deref().expect("metadata");
     let kind = |key: &str| metadata.fields.get(key).and_then(|value| value.kind.clone());
     assert_eq!(kind("n"), Some(Kind::NumberValue(1.5)));
     assert_eq!(kind("t"), Some(Kind::BoolValue(true)));

@@ -47,13 +47,13 @@ fn find<'p>(policies: &'p Policies, entries: &[(&str, &str)]) -> Option<(&'p Rul
     let mut keys = KeyBuf::default();
     let mut writer = keys.writer("t");
     let rule = domain.find(entries.iter().copied(), &mut writer)?.rule;
-    let Grant::Limited(quotas) = &rule.grant else { return Some((rule, String::new())) };
+    let Grant::Limited(quotas) = &rule.spec.grant else { return Some((rule, String::new())) };
     let key = writer.finish(quotas[0].limit());
     Some((rule, String::from_utf8_lossy(keys.get(key)).into_owned()))
 }
 
 fn quota(policies: &Policies, entries: &[(&str, &str)]) -> Option<Quota> {
-    match &find(policies, entries)?.0.grant {
+    match &find(policies, entries)?.0.spec.grant {
         Grant::Limited(quotas) => quotas.first().cloned(),
         Grant::Unlimited => None,
     }
@@ -80,7 +80,7 @@ fn window(policies: &Policies) -> Span {
 /// The limits of a rule with this `rate_limit`.
 fn quotas(rate_limit: &str) -> Vec<Quota> {
     let policies = loaded(&with_rate_limit(rate_limit));
-    match &find(&policies, &[("k", "x")]).expect("a rule").0.grant {
+    match &find(&policies, &[("k", "x")]).expect("a rule").0.spec.grant {
         Grant::Limited(quotas) => quotas.to_vec(),
         Grant::Unlimited => panic!("unlimited: {rate_limit}"),
     }

@@ -246,7 +246,8 @@ impl Drop for RedisServer {
     }
 }
 
-/// A port that nobody listens on.
+/// A port that nobody listens on. Another process may take it before it is
+/// used, so whoever starts something on it must notice when that fails.
 pub fn free_port() -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
     listener.local_addr().expect("its address").port()

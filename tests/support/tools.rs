@@ -1,8 +1,6 @@
 //! Programs that tests need beside our own.
 
-use std::net::TcpListener;
 use std::path::PathBuf;
-use std::process::Command;
 
 /// The program `name`: what the environment variable `variable` says, or the
 /// one in PATH. `None` (with a printed reason) where it is missing and nobody
@@ -23,21 +21,4 @@ pub fn find(name: &str, variable: &str) -> Option<PathBuf> {
         );
     }
     found
-}
-
-/// A port that nobody listens on. Another process may take it before it is
-/// used, so whoever starts something on it must notice when that fails.
-pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("an address").port()
-}
-
-/// The first line that a program prints about its version, for logs.
-pub fn version(program: &PathBuf) -> String {
-    let output = Command::new(program).arg("--version").output().expect("the program runs");
-    String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .find(|line| !line.is_empty())
-        .unwrap_or("?")
-        .into()
 }

@@ -33,7 +33,7 @@ impl Lowering<'_> {
         match &raw.address {
             Field::Given(Located { value, .. }) => value.as_ref().and_then(|own| self.policy(own)),
             Field::Absent
-                if said.is_none() && rule.is_some_and(|rule| rule.grant.has_lockout()) =>
+                if said.is_none() && rule.is_some_and(|rule| rule.spec.grant.has_lockout()) =>
             {
                 inside.flatten()
             }

@@ -62,12 +62,12 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::policy::{Domain, Grant, Rule};
+    use crate::policy::{Domain, Grant, Rule, RuleSpec};
     use crate::store::ChargeMode;
     use crate::telemetry::metrics::Metrics;
 
     fn rule() -> Arc<Rule> {
-        Arc::new(Rule {
+        let spec = RuleSpec {
             path: "".into(),
             grant: Grant::Unlimited,
             name: "".into(),
@@ -78,8 +78,8 @@ mod tests {
             detailed_metric: false,
             value_to_metric: Box::default(),
             metadata: None,
-            stats: Metrics::new().rule("", "", ""),
-        })
+        };
+        Arc::new(Rule { spec, stats: Metrics::new().rule("", "", "") })
     }
 
     /// Domain `a` without rules; domain `b` with rules at `k > x=v*` and `z`.

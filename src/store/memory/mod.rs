@@ -45,7 +45,9 @@ pub struct Usage {
 }
 
 impl Usage {
-    fn plus(self, other: Self) -> Self {
+    /// What both hold together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
         Self {
             keys: self.keys + other.keys,
             bytes: self.bytes + other.bytes,
