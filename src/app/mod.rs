@@ -15,7 +15,6 @@ use tokio::net::TcpListener;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use tonic::service::Routes;
 
 pub use options::{ByteSize, Options, StopOptions, StoreArg, StoreOptions};
 pub use reload::Reloader;
@@ -31,6 +30,7 @@ use crate::store::memory::MemoryStore;
 use crate::store::redis::{RedisConfig, RedisConfigError, RedisStore};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::readiness::Readiness;
+use crate::transport::call::Calls;
 use crate::transport::grpc::{self, Health};
 use crate::transport::http::Http;
 use crate::transport::json::JsonError;
@@ -106,7 +106,7 @@ pub struct App {
 #[derive(Debug)]
 struct Grpc {
     bound: Bound,
-    routes: Routes,
+    calls: Arc<Calls>,
     health: Health,
 }
 
@@ -134,14 +134,14 @@ pub async fn build(options: Options) -> Result<App, StartError> {
     let health = Health::starting().await;
     let mut supervisor = Supervisor::new(&decider, readiness.clone(), health.clone());
     supervisor.tell(decider.store()).await;
-    let services = grpc::services(rls.clone(), &health)?;
+    let calls = Arc::new(Calls::new(rls.clone(), grpc::services(rls.clone(), &health)?));
     let router = Http::new(rls, decider.clone(), readiness.clone())?.router();
     let reloader =
         Reloader::new(options.config, options.load, decider.clone(), readiness.clone(), signature);
     Ok(App {
         decider,
         readiness,
-        grpc: Grpc { bound, routes: services, health },
+        grpc: Grpc { bound, calls, health },
         http: (http_listener, router),
         addresses,
         reloader,
@@ -188,14 +188,12 @@ impl App {
     /// If a server breaks down.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), RunError> {
         let closing = CancellationToken::new();
-        let Grpc { bound: Bound { listener, file: _file, .. }, routes, mut health } = self.grpc;
+        let Grpc { bound: Bound { listener, file: _file, .. }, calls, mut health } = self.grpc;
         let (http_listener, router) = self.http;
 
         let mut servers: JoinSet<Result<(), RunError>> = JoinSet::new();
         let (threads, close) = (self.threads, closing.clone());
-        servers.spawn(async move {
-            Ok(workers::serve(listener, threads, &routes, grpc::server, close).await?)
-        });
+        servers.spawn(async move { Ok(workers::serve(listener, threads, &calls, close).await?) });
         let close = closing.clone().cancelled_owned();
         servers.spawn(async move {
             Ok(axum::serve(http_listener, router).with_graceful_shutdown(close).await?)

@@ -2,15 +2,12 @@
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::time::Duration;
 
 use tonic::body::Body;
 use tonic::codegen::http::{HeaderValue, Request, Response};
 use tonic::codegen::{BoxFuture, Context, Poll, Service};
 use tonic::server::NamedService;
 use tonic::service::Routes;
-use tonic::transport::Server;
-use tonic::transport::server::Router;
 use tonic::{Code, Status};
 use tonic_health::ServingStatus;
 use tonic_health::server::{HealthReporter, HealthService};
@@ -22,22 +19,6 @@ use crate::proto::rate_limit_service_server::{RateLimitServiceServer, SERVICE_NA
 
 /// Largest message that is read, in bytes.
 pub const MAX_MESSAGE: usize = 4 << 20;
-
-/// Calls at once on one connection. Envoy opens one connection for each of its
-/// workers and queues what exceeds this, so it is far above what they need.
-const MAX_STREAMS: u32 = 16_384;
-/// Cancelled calls that may wait to be noticed before the connection is taken
-/// for an attack. Envoy cancels whatever takes longer than its deadline, so a
-/// stall of ours must not cost it the connection.
-const MAX_PENDING_RESETS: usize = 4_096;
-/// What a client may send ahead of us: requests are small, so one stream of
-/// the largest message and some hundred of ordinary ones.
-const STREAM_WINDOW: u32 = 1 << 20;
-const CONNECTION_WINDOW: u32 = 4 << 20;
-/// A silent peer is asked for a sign of life after this time …
-const KEEPALIVE_INTERVAL: Duration = Duration::from_mins(1);
-/// … and given up after this.
-const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The names that health knows: the server as a whole, the name that
 /// envoyproxy/ratelimit uses, and the service.
@@ -104,18 +85,6 @@ fn reflection() -> tonic_reflection::server::Builder<'static> {
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         .register_encoded_file_descriptor_set(tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET)
         .register_encoded_file_descriptor_set(tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET)
-}
-
-/// A server of `routes`, ready to be given connections.
-pub fn server(routes: Routes) -> Router {
-    Server::builder()
-        .max_concurrent_streams(MAX_STREAMS)
-        .http2_max_pending_accept_reset_streams(Some(MAX_PENDING_RESETS))
-        .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW)
-        .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
-        .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
-        .add_routes(routes)
 }
 
 /// Ends calls with a message above [`MAX_MESSAGE`] as `RESOURCE_EXHAUSTED`, as

@@ -1,5 +1,7 @@
 //! The faces of the service: decode, call, encode; no decisions.
 
+pub mod call;
+pub mod connection;
 pub mod grpc;
 pub mod http;
 pub mod json;

@@ -12,36 +12,25 @@ use std::io;
 use std::net::TcpStream as StdTcpStream;
 use std::num::NonZeroUsize;
 use std::os::unix::net::UnixStream as StdUnixStream;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll};
 use std::thread;
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::Builder;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Timeout, timeout};
-use tokio_stream::StreamExt as _;
-use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::either::Either;
-use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
-use tonic::service::Routes;
-use tonic::transport::server::{Connected, Router};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
+use super::call::Calls;
+use super::connection;
 use super::listen::Listener;
 
 /// How long to wait before accepting again when that fails, for example because
 /// no file descriptors are left.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long a client may take to say that it speaks HTTP/2. Clients do so at
-/// once; one that does not would hold its connection for ever, since it is asked
-/// for signs of life only after that.
-const PREFACE_PATIENCE: Duration = Duration::from_secs(20);
-/// The bytes with which HTTP/2 begins.
-const PREFACE_LEN: usize = 24;
 /// Connections that wait for a thread to take them.
 const WAITING: usize = 1_024;
 
@@ -56,7 +45,7 @@ struct Worker {
     sockets: mpsc::Sender<(Socket, Share)>,
     /// How many connections it has.
     load: Arc<AtomicUsize>,
-    ended: oneshot::Receiver<Result<(), tonic::transport::Error>>,
+    ended: oneshot::Receiver<()>,
 }
 
 /// A connection's part of its thread's load.
@@ -74,30 +63,25 @@ pub enum WorkerError {
     /// A thread cannot be had.
     #[error("no thread for connections: {0}")]
     Thread(#[from] io::Error),
-    /// A server broke down.
-    #[error(transparent)]
-    Server(#[from] tonic::transport::Error),
     /// A thread panicked.
     #[error("a thread that serves connections crashed")]
     Crashed,
 }
 
-/// Serves the connections of `listener` on so many threads, each with a server
-/// that `server` makes of `routes`, until `closing`; then lets calls in flight
-/// finish.
+/// Serves the connections of `listener` on so many threads, until `closing`;
+/// then lets calls in flight finish.
 ///
 /// # Errors
-/// If threads cannot be had or a server breaks down.
+/// If threads cannot be had or one crashes.
 pub async fn serve(
     listener: Listener,
     threads: NonZeroUsize,
-    routes: &Routes,
-    server: fn(Routes) -> Router,
+    calls: &Arc<Calls>,
     closing: CancellationToken,
 ) -> Result<(), WorkerError> {
     let mut workers = Vec::with_capacity(threads.get());
     for number in 0..threads.get() {
-        workers.push(start(number, server(routes.clone()), closing.clone())?);
+        workers.push(start(number, Arc::clone(calls), closing.clone())?);
     }
     tokio::select! {
         () = accept(&listener, &workers) => {}
@@ -107,20 +91,27 @@ pub async fn serve(
     drop(listener);
     for worker in workers {
         drop(worker.sockets);
-        worker.ended.await.map_err(|_| WorkerError::Crashed)??;
+        worker.ended.await.map_err(|_| WorkerError::Crashed)?;
     }
     Ok(())
 }
 
-fn start(number: usize, server: Router, closing: CancellationToken) -> io::Result<Worker> {
-    let (sockets, receiver) = mpsc::channel(WAITING);
+fn start(number: usize, calls: Arc<Calls>, closing: CancellationToken) -> io::Result<Worker> {
+    let (sockets, mut receiver) = mpsc::channel::<(Socket, Share)>(WAITING);
     let (end, ended) = oneshot::channel();
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let serve = async move {
-        let connections = ReceiverStream::new(receiver)
-            .map(|(socket, share)| adopt(socket, share, closing.clone()));
-        let outcome = server.serve_with_incoming_shutdown(connections, closing.cancelled());
-        let _ = end.send(outcome.await);
+        let connections = TaskTracker::new();
+        while let Some((socket, share)) = receiver.recv().await {
+            let served = serve_socket(socket, Arc::clone(&calls), closing.clone());
+            connections.spawn(async move {
+                served.await;
+                drop(share);
+            });
+        }
+        connections.close();
+        connections.wait().await;
+        let _ = end.send(());
     };
     let name = format!("tidegate-{number}");
     thread::Builder::new().name(name).spawn(move || runtime.block_on(serve))?;
@@ -161,84 +152,14 @@ async fn accept_one(listener: &Listener) -> io::Result<Socket> {
     }
 }
 
-/// Makes a socket one of the runtime that this is called in.
-fn adopt(socket: Socket, share: Share, closing: CancellationToken) -> io::Result<Connection> {
+/// Serves a socket in the runtime that this is called in.
+async fn serve_socket(socket: Socket, calls: Arc<Calls>, closing: CancellationToken) {
     let stream = match socket {
-        Socket::Tcp(stream) => Either::Left(TcpStream::from_std(stream)?),
-        Socket::Unix(stream) => Either::Right(UnixStream::from_std(stream)?),
+        Socket::Tcp(stream) => TcpStream::from_std(stream).map(Either::Left),
+        Socket::Unix(stream) => UnixStream::from_std(stream).map(Either::Right),
     };
-    let patience = Box::pin(timeout(PREFACE_PATIENCE, closing.cancelled_owned()));
-    Ok(Connection { stream, opening: Some(Opening { heard: 0, patience }), _share: share })
-}
-
-/// A connection at its thread.
-struct Connection {
-    stream: Either<TcpStream, UnixStream>,
-    /// Until the client has begun to speak HTTP/2.
-    opening: Option<Opening>,
-    _share: Share,
-}
-
-/// A client of which too little was heard to know that it is one. It is given
-/// up after a time, and at once when the service stops: it has no call in flight.
-struct Opening {
-    /// Bytes so far.
-    heard: usize,
-    /// Ends with the patience, or when the service stops.
-    patience: Pin<Box<Timeout<WaitForCancellationFutureOwned>>>,
-}
-
-impl Connected for Connection {
-    type ConnectInfo = ();
-
-    fn connect_info(&self) {}
-}
-
-impl AsyncRead for Connection {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        let Some(opening) = &mut self.opening else { return read };
-        opening.heard += buffer.filled().len() - before;
-        if opening.heard >= PREFACE_LEN {
-            self.opening = None;
-        } else if read.is_pending() && opening.patience.as_mut().poll(context).is_ready() {
-            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
-        }
-        read
-    }
-}
-
-impl AsyncWrite for Connection {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffers: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, buffers)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+    match stream {
+        Ok(stream) => connection::serve(stream, calls, closing).await,
+        Err(error) => tracing::warn!(%error, "a connection cannot be served"),
     }
 }

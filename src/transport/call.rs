@@ -1,0 +1,208 @@
+//! Calls as they come from a connection.
+//!
+//! `ShouldRateLimit` is answered here, without the layers that other calls pass:
+//! for a decision in memory those would cost more than the decision. Whatever is
+//! not an ordinary call of it (another method, compression, a message in pieces
+//! or none, one that cannot be read) goes to the routes as it came, so that it
+//! ends as any other.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::{Method, Request, Response};
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use prost::Message as _;
+use tonic::codegen::Service as _;
+use tonic::service::Routes;
+use tonic::{Code, Status};
+
+use super::grpc::MAX_MESSAGE;
+use super::rls::Rls;
+use crate::proto::{RateLimitRequest, RateLimitResponse};
+
+/// The call that is answered here.
+const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+
+/// What says that the messages of a call are compressed.
+const GRPC_ENCODING: &str = "grpc-encoding";
+
+const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
+
+/// What precedes a message: a byte that tells whether it is compressed, and its
+/// length in four.
+const PREFIX_LEN: usize = 5;
+
+/// Answers calls. Shared by all connections.
+#[derive(Debug)]
+pub struct Calls {
+    rls: Rls,
+    routes: Routes,
+}
+
+impl Calls {
+    /// `rls` answers what it can be asked directly, `routes` everything else.
+    pub const fn new(rls: Rls, routes: Routes) -> Self {
+        Self { rls, routes }
+    }
+
+    /// Answers one call.
+    ///
+    /// # Errors
+    /// Never: failures are answers.
+    pub async fn answer(
+        self: Arc<Self>,
+        mut request: Request<Incoming>,
+    ) -> Result<Response<Reply>, Infallible> {
+        if !is_direct(&request) {
+            return self.route(request.map(|rest| Replayed { first: None, rest })).await;
+        }
+        let first = first_data(request.body_mut()).await;
+        let Some(message) = first.as_ref().and_then(whole_message) else {
+            return self.route(request.map(|rest| Replayed { first, rest })).await;
+        };
+        Ok(match self.rls.answer(&message).await {
+            Ok(response) => Reply::to_message(&response),
+            Err(status) => status.into_http(),
+        })
+    }
+
+    async fn route(&self, request: Request<Replayed>) -> Result<Response<Reply>, Infallible> {
+        let response = self.routes.clone().call(request).await?;
+        Ok(response.map(Reply::Routed))
+    }
+}
+
+/// Whether this is a plain call of `ShouldRateLimit`.
+fn is_direct(request: &Request<Incoming>) -> bool {
+    let headers = request.headers();
+    request.uri().path() == SHOULD_RATE_LIMIT
+        && request.method() == Method::POST
+        && headers.get(CONTENT_TYPE) == Some(&GRPC)
+        && !headers.contains_key(GRPC_ENCODING)
+}
+
+/// The first piece of a body, as far as it is data.
+async fn first_data(body: &mut Incoming) -> Option<Bytes> {
+    let frame = std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await?;
+    frame.ok()?.into_data().ok()
+}
+
+/// The message that `data` is, if it is exactly one in plain.
+fn whole_message(data: &Bytes) -> Option<RateLimitRequest> {
+    let mut rest = &**data;
+    let is_plain = rest.try_get_u8().ok()? == 0;
+    let length = usize::try_from(rest.try_get_u32().ok()?).ok()?;
+    if !is_plain || length != rest.len() || length > MAX_MESSAGE {
+        return None;
+    }
+    RateLimitRequest::decode(rest).ok()
+}
+
+/// A body of which one piece was already looked at.
+struct Replayed {
+    first: Option<Bytes>,
+    rest: Incoming,
+}
+
+impl Body for Replayed {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        match self.first.take() {
+            Some(first) => Poll::Ready(Some(Ok(Frame::data(first)))),
+            None => Pin::new(&mut self.rest).poll_frame(context),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.first.is_none() && self.rest.is_end_stream()
+    }
+}
+
+/// The body of an answer.
+#[derive(Debug)]
+pub enum Reply {
+    /// One message, then the trailers that say that all is well.
+    Message(Bytes),
+    /// Those trailers.
+    Ok,
+    /// Nothing any more.
+    Done,
+    /// What the routes answered.
+    Routed(tonic::body::Body),
+}
+
+impl Reply {
+    fn to_message(response: &RateLimitResponse) -> Response<Self> {
+        let length = response.encoded_len();
+        let mut bytes = BytesMut::with_capacity(PREFIX_LEN + length);
+        bytes.put_u8(0);
+        bytes.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
+        // It has room.
+        let _ = response.encode(&mut bytes);
+        let mut response = Response::new(Self::Message(bytes.freeze()));
+        response.headers_mut().insert(CONTENT_TYPE, GRPC);
+        response
+    }
+}
+
+impl Default for Reply {
+    /// Nothing: the answer is in the headers.
+    fn default() -> Self {
+        Self::Done
+    }
+}
+
+impl Body for Reply {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let reply = &mut *self;
+        let frame = match std::mem::take(reply) {
+            Self::Message(bytes) => {
+                *reply = Self::Ok;
+                Frame::data(bytes)
+            }
+            Self::Ok => Frame::trailers(HeaderMap::from_iter([(
+                Status::GRPC_STATUS,
+                HeaderValue::from(Code::Ok as i32),
+            )])),
+            Self::Done => return Poll::Ready(None),
+            Self::Routed(mut body) => {
+                let frame = Pin::new(&mut body).poll_frame(context);
+                *reply = Self::Routed(body);
+                return frame;
+            }
+        };
+        Poll::Ready(Some(Ok(frame)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Message(_) | Self::Ok => false,
+            Self::Done => true,
+            Self::Routed(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Message(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Self::Ok | Self::Done => SizeHint::with_exact(0),
+            Self::Routed(body) => body.size_hint(),
+        }
+    }
+}
