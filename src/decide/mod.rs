@@ -9,7 +9,7 @@ mod settings;
 
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use smallvec::smallvec;
 
 pub use combine::{Applied, Code, Decision, HeaderValues, Status, Statuses};
@@ -25,6 +25,20 @@ use crate::policy::{Domain, Policies};
 use crate::store::{Plan, Store, StoreError, Verdicts};
 use crate::telemetry::metrics::Metrics;
 use crate::units::Hits;
+
+/// How far a request has come.
+#[allow(clippy::large_enum_variant, reason = "it lives for a moment; a box would cost more")]
+enum Start<'s> {
+    Decided(Decision<'s>),
+    Asked(Asked<'s>),
+}
+
+/// What the store is asked for one request.
+struct Asked<'s> {
+    domain: &'s Domain,
+    matches: Matches<'s>,
+    plan: Plan,
+}
 
 /// Decides requests. Shared by all transports, behind an `Arc`.
 #[derive(Debug)]
@@ -59,6 +73,12 @@ impl Decider {
     /// of rules, whatever a reload does meanwhile.
     pub fn policies(&self) -> Arc<Policies> {
         self.policies.load_full()
+    }
+
+    /// The rules in force, for a request that does not wait: cheaper, since
+    /// threads do not share a count of who holds them.
+    pub fn policies_now(&self) -> Guard<Arc<Policies>> {
+        self.policies.load()
     }
 
     /// Puts other rules in force. Counters stay.
@@ -100,16 +120,11 @@ impl Decider {
         policies: &'s Policies,
         request: &Request<'_>,
     ) -> Result<Decision<'s>, StoreError> {
-        let Some(domain) = policies.domain(request.domain) else {
-            self.metrics.domain_not_found.inc_by(request.descriptors.len() as u64);
-            let matches: Matches<'s> = smallvec![Match::None; request.descriptors.len()];
-            return Ok(self.decision(request, &matches, &Plan::default(), &[]));
+        let asked = match self.start(policies, request) {
+            Start::Decided(decision) => return Ok(decision),
+            Start::Asked(asked) => asked,
         };
-        let (matches, mut plan) = matching::plan(domain, request, &self.settings);
-        if plan.charges.is_empty() {
-            return Ok(self.decision(request, &matches, &plan, &[]));
-        }
-        self.set_time(&mut plan);
+        let Asked { domain, matches, mut plan } = asked;
         let verdicts = match self.store.decide(&plan).await {
             Ok(verdicts) => {
                 self.count(domain, &matches, &plan, &verdicts, |_| true);
@@ -117,11 +132,46 @@ impl Decider {
             }
             Err(error) => self.without_store(domain, &matches, &mut plan, error)?,
         };
-        let decision = self.decision(request, &matches, &plan, &verdicts);
-        if self.settings.shadow_mode && plan.refused_by(&verdicts) {
-            self.metrics.global_shadow_mode.inc();
+        Ok(self.decision(request, &matches, &plan, &verdicts))
+    }
+
+    /// Decides `request` if that needs no waiting: [`Decider::waits`] tells.
+    pub fn decide_now<'s>(
+        &self,
+        policies: &'s Policies,
+        request: &Request<'_>,
+    ) -> Option<Decision<'s>> {
+        match self.start(policies, request) {
+            Start::Decided(decision) => Some(decision),
+            Start::Asked(_) => None,
         }
-        Ok(decision)
+    }
+
+    /// Whether decisions have to wait for the store.
+    pub const fn waits(&self) -> bool {
+        matches!(self.store, Store::Redis(_))
+    }
+
+    /// Decides as much as needs no waiting.
+    fn start<'s>(&self, policies: &'s Policies, request: &Request<'_>) -> Start<'s> {
+        let Some(domain) = policies.domain(request.domain) else {
+            self.metrics.domain_not_found.inc_by(request.descriptors.len() as u64);
+            let matches: Matches<'s> = smallvec![Match::None; request.descriptors.len()];
+            return Start::Decided(self.decision(request, &matches, &Plan::default(), &[]));
+        };
+        let (matches, mut plan) = matching::plan(domain, request, &self.settings);
+        if plan.charges.is_empty() {
+            return Start::Decided(self.decision(request, &matches, &plan, &[]));
+        }
+        self.set_time(&mut plan);
+        match &self.store {
+            Store::Memory(store) => {
+                let verdicts = store.decide(&plan);
+                self.count(domain, &matches, &plan, &verdicts, |_| true);
+                Start::Decided(self.decision(request, &matches, &plan, &verdicts))
+            }
+            Store::Redis(_) => Start::Asked(Asked { domain, matches, plan }),
+        }
     }
 
     /// Forgets what was counted for the descriptors of `request`, whatever they
@@ -165,6 +215,9 @@ impl Decider {
         let metadata = settings
             .dynamic_metadata
             .then(|| metadata::dynamic_metadata(request, matches, &statuses));
+        if settings.shadow_mode && plan.refused_by(verdicts) {
+            self.metrics.global_shadow_mode.inc();
+        }
         Decision { overall, statuses, headers, metadata }
     }
 

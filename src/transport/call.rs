@@ -3,7 +3,7 @@
 //! `ShouldRateLimit` is answered here, without the layers that other calls pass:
 //! for a decision in memory those would cost more than the decision. Whatever is
 //! not an ordinary call of it (another method, compression, a message in pieces
-//! or none, one that cannot be read) goes to the routes as it came, so that it
+//! or none, one that cannot be read or decided) goes to the routes as it came, so that it
 //! ends as any other.
 
 use std::convert::Infallible;
@@ -11,19 +11,17 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::{Method, Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
-use prost::Message as _;
 use tonic::codegen::Service as _;
 use tonic::service::Routes;
 use tonic::{Code, Status};
 
-use super::grpc::MAX_MESSAGE;
+use super::direct;
 use super::rls::Rls;
-use crate::proto::{RateLimitRequest, RateLimitResponse};
 
 /// The call that is answered here.
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
@@ -32,10 +30,6 @@ const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/Sh
 const GRPC_ENCODING: &str = "grpc-encoding";
 
 const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
-
-/// What precedes a message: a byte that tells whether it is compressed, and its
-/// length in four.
-const PREFIX_LEN: usize = 5;
 
 /// Answers calls. Shared by all connections.
 #[derive(Debug)]
@@ -62,13 +56,17 @@ impl Calls {
             return self.route(request.map(|rest| Replayed { first: None, rest })).await;
         }
         let first = first_data(request.body_mut()).await;
-        let Some(message) = first.as_ref().and_then(whole_message) else {
-            return self.route(request.map(|rest| Replayed { first, rest })).await;
-        };
-        Ok(match self.rls.answer(&message).await {
-            Ok(response) => Reply::to_message(&response),
-            Err(status) => status.into_http(),
-        })
+        if let Some(message) = first.as_deref().and_then(direct::message) {
+            if !self.rls.waits() {
+                if let Some(answer) = self.rls.answer_now(message) {
+                    return Ok(Reply::message(answer));
+                }
+            // In a box, since it is large and would be moved with the call.
+            } else if let Some(answer) = Box::pin(self.rls.answer_later(message)).await {
+                return Ok(answer.map_or_else(Status::into_http, Reply::message));
+            }
+        }
+        self.route(request.map(|rest| Replayed { first, rest })).await
     }
 
     async fn route(&self, request: Request<Replayed>) -> Result<Response<Reply>, Infallible> {
@@ -90,17 +88,6 @@ fn is_direct(request: &Request<Incoming>) -> bool {
 async fn first_data(body: &mut Incoming) -> Option<Bytes> {
     let frame = std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await?;
     frame.ok()?.into_data().ok()
-}
-
-/// The message that `data` is, if it is exactly one in plain.
-fn whole_message(data: &Bytes) -> Option<RateLimitRequest> {
-    let mut rest = &**data;
-    let is_plain = rest.try_get_u8().ok()? == 0;
-    let length = usize::try_from(rest.try_get_u32().ok()?).ok()?;
-    if !is_plain || length != rest.len() || length > MAX_MESSAGE {
-        return None;
-    }
-    RateLimitRequest::decode(rest).ok()
 }
 
 /// A body of which one piece was already looked at.
@@ -142,14 +129,9 @@ pub enum Reply {
 }
 
 impl Reply {
-    fn to_message(response: &RateLimitResponse) -> Response<Self> {
-        let length = response.encoded_len();
-        let mut bytes = BytesMut::with_capacity(PREFIX_LEN + length);
-        bytes.put_u8(0);
-        bytes.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
-        // It has room.
-        let _ = response.encode(&mut bytes);
-        let mut response = Response::new(Self::Message(bytes.freeze()));
+    /// The answer with this message.
+    fn message(message: Bytes) -> Response<Self> {
+        let mut response = Response::new(Self::Message(message));
         response.headers_mut().insert(CONTENT_TYPE, GRPC);
         response
     }

@@ -2,6 +2,7 @@
 
 pub mod call;
 pub mod connection;
+mod direct;
 pub mod grpc;
 pub mod http;
 pub mod json;

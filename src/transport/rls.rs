@@ -3,13 +3,15 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use bytes::Bytes;
 use tonic::{Code, Request, Response, Status};
 
-use super::wire;
+use super::{direct, wire};
 use crate::decide::{Decider, RequestError};
 use crate::proto::admin_server::Admin;
 use crate::proto::rate_limit_service_server::RateLimitService;
 use crate::proto::{RateLimitRequest, RateLimitResponse, ResetRequest, ResetResponse};
+use crate::store::StoreError;
 
 /// `envoy.service.ratelimit.v3.RateLimitService`, and `tidegate.v1.Admin`.
 #[derive(Clone, Debug)]
@@ -40,13 +42,50 @@ impl Rls {
             self.refused(&error)
         })?;
         let policies = self.decider.policies();
-        let decision = self.decider.decide(&policies, &request).await.map_err(|error| {
-            metrics.errors.with_label_values(&["redis_error"]).inc();
-            Status::unavailable(error.to_string())
-        })?;
+        let decision = self.decider.decide(&policies, &request).await;
+        let decision = decision.map_err(|error| self.undecided(&error))?;
         let response = wire::response(decision, settings);
         metrics.response_time.observe(start.elapsed().as_secs_f64());
         Ok(response)
+    }
+
+    /// Answers a request in bytes at once, in bytes. None where that cannot be:
+    /// if it has to wait for the store, see [`Rls::answer_later`]; and if it is
+    /// unusual.
+    pub fn answer_now(&self, message: &[u8]) -> Option<Bytes> {
+        let start = Instant::now();
+        let settings = self.decider.settings();
+        let request = direct::request(message, settings)?;
+        let policies = self.decider.policies_now();
+        let decision = self.decider.decide_now(&policies, &request)?;
+        let answer = direct::answer(decision, settings);
+        self.decider.metrics().response_time.observe(start.elapsed().as_secs_f64());
+        Some(answer)
+    }
+
+    /// Whether decisions have to wait for the store.
+    pub fn waits(&self) -> bool {
+        self.decider.waits()
+    }
+
+    /// The same as [`Rls::answer_now`] with a store that has to be waited for.
+    pub async fn answer_later(&self, message: &[u8]) -> Option<Result<Bytes, Status>> {
+        let start = Instant::now();
+        let settings = self.decider.settings();
+        let request = direct::request(message, settings)?;
+        let policies = self.decider.policies();
+        let decision = match self.decider.decide(&policies, &request).await {
+            Ok(decision) => decision,
+            Err(error) => return Some(Err(self.undecided(&error))),
+        };
+        let answer = direct::answer(decision, settings);
+        self.decider.metrics().response_time.observe(start.elapsed().as_secs_f64());
+        Some(Ok(answer))
+    }
+
+    fn undecided(&self, error: &StoreError) -> Status {
+        self.decider.metrics().errors.with_label_values(&["redis_error"]).inc();
+        Status::unavailable(error.to_string())
     }
 
     /// Forgets counters.

@@ -14,7 +14,7 @@ use crate::proto::{
 use crate::units::Span;
 
 /// Most entries in one descriptor; rules are never nearly that deep.
-const MAX_ENTRIES: usize = 256;
+pub(super) const MAX_ENTRIES: usize = 256;
 
 /// Looks at a message as a request.
 ///
@@ -66,11 +66,10 @@ fn descriptor(index: usize, message: &RateLimitDescriptor) -> Result<Descriptor<
     }
     let limit = match &message.limit {
         None => None,
-        Some(limit) => Some(Override {
-            requests_per_unit: limit.requests_per_unit,
-            unit: unit_from_wire(limit.unit)
+        Some(limit) => Some(
+            override_of(limit.requests_per_unit, limit.unit)
                 .ok_or(RequestError::UnknownUnit { index, unit: limit.unit })?,
-        }),
+        ),
     };
     Ok(Descriptor {
         entries: message.entries.iter().map(|one| (&*one.key, &*one.value)).collect(),
@@ -78,6 +77,11 @@ fn descriptor(index: usize, message: &RateLimitDescriptor) -> Result<Descriptor<
         hits_addend: message.hits_addend,
         is_negative_hits: message.is_negative_hits,
     })
+}
+
+/// The limit that comes with a request, if there is such a unit.
+pub(super) fn override_of(requests_per_unit: u32, unit: i32) -> Option<Override> {
+    Some(Override { requests_per_unit, unit: unit_from_wire(unit)? })
 }
 
 /// The unit of this number. The request's enum has no WEEK, the response's has
@@ -95,8 +99,9 @@ fn unit_from_wire(number: i32) -> Option<Unit> {
     })
 }
 
-const fn unit_to_wire(unit: Unit) -> WireUnit {
-    match unit {
+/// The number of a unit in answers.
+pub(super) const fn unit_number(unit: Unit) -> i32 {
+    let unit = match unit {
         Unit::Second => WireUnit::Second,
         Unit::Minute => WireUnit::Minute,
         Unit::Hour => WireUnit::Hour,
@@ -104,14 +109,15 @@ const fn unit_to_wire(unit: Unit) -> WireUnit {
         Unit::Week => WireUnit::Week,
         Unit::Month => WireUnit::Month,
         Unit::Year => WireUnit::Year,
-    }
+    };
+    unit as i32
 }
 
 /// A decision as a message.
 pub fn response(decision: Decision<'_>, settings: &Settings) -> RateLimitResponse {
     let headers = settings.response_headers.as_ref().zip(decision.headers);
     RateLimitResponse {
-        overall_code: code(decision.overall).into(),
+        overall_code: code(decision.overall),
         statuses: decision.statuses.iter().map(status).collect(),
         response_headers_to_add: headers.map(headers_to_wire).unwrap_or_default(),
         dynamic_metadata: decision.metadata,
@@ -119,16 +125,18 @@ pub fn response(decision: Decision<'_>, settings: &Settings) -> RateLimitRespons
     }
 }
 
-const fn code(code: Code) -> WireCode {
-    match code {
+/// The number of a code.
+pub(super) const fn code(code: Code) -> i32 {
+    let code = match code {
         Code::Ok => WireCode::Ok,
         Code::OverLimit => WireCode::OverLimit,
-    }
+    };
+    code as i32
 }
 
 fn status(status: &Status<'_>) -> DescriptorStatus {
     DescriptorStatus {
-        code: code(status.code).into(),
+        code: code(status.code),
         current_limit: status.limit.as_ref().map(applied),
         limit_remaining: status.remaining.to_u32(),
         duration_until_reset: status.limit.map(|limit| duration(limit.reset)),
@@ -140,15 +148,18 @@ fn applied(limit: &Applied<'_>) -> rate_limit_response::RateLimit {
     rate_limit_response::RateLimit {
         name: limit.name.to_owned(),
         requests_per_unit: limit.requests_per_unit,
-        unit: unit_to_wire(limit.unit).into(),
+        unit: unit_number(limit.unit),
     }
+}
+
+fn duration(span: Span) -> prost_types::Duration {
+    prost_types::Duration { seconds: seconds(span).cast_signed(), nanos: 0 }
 }
 
 /// Whole seconds, rounded up: Envoy's headers cut the fraction off, and a
 /// client that comes back too early is refused again.
-fn duration(span: Span) -> prost_types::Duration {
-    let seconds = i64::try_from(span.ceil_secs()).unwrap_or(i64::MAX);
-    prost_types::Duration { seconds, nanos: 0 }
+pub(super) fn seconds(span: Span) -> u64 {
+    span.ceil_secs().min(i64::MAX.cast_unsigned())
 }
 
 fn headers_to_wire((names, values): (&HeaderNames, HeaderValues)) -> Vec<HeaderValue> {
