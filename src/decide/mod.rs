@@ -24,6 +24,7 @@ use crate::limit::{Cost, Verdict};
 use crate::policy::{Domain, Policies};
 use crate::store::{Plan, Store, StoreError, Verdicts};
 use crate::telemetry::metrics::Metrics;
+use crate::telemetry::series::Counters;
 use crate::units::Hits;
 
 /// How far a request has come.
@@ -127,10 +128,10 @@ impl Decider {
         let Asked { domain, matches, mut plan } = asked;
         let verdicts = match self.store.decide(&plan).await {
             Ok(verdicts) => {
-                self.count(domain, &matches, &plan, &verdicts, |_| true);
+                self.count(domain, request, &matches, &plan, &verdicts, |_| true);
                 verdicts
             }
-            Err(error) => self.without_store(domain, &matches, &mut plan, error)?,
+            Err(error) => self.without_store(domain, request, &matches, &mut plan, error)?,
         };
         Ok(self.decision(request, &matches, &plan, &verdicts))
     }
@@ -167,7 +168,7 @@ impl Decider {
         match &self.store {
             Store::Memory(store) => {
                 let verdicts = store.decide(&plan);
-                self.count(domain, &matches, &plan, &verdicts, |_| true);
+                self.count(domain, request, &matches, &plan, &verdicts, |_| true);
                 Start::Decided(self.decision(request, &matches, &plan, &verdicts))
             }
             Store::Redis(_) => Start::Asked(Asked { domain, matches, plan }),
@@ -226,13 +227,14 @@ impl Decider {
     fn count(
         &self,
         domain: &Domain,
+        request: &Request<'_>,
         matches: &Matches<'_>,
         plan: &Plan,
         verdicts: &Verdicts,
         decided: impl Fn(usize) -> bool,
     ) {
         let mut next = 0;
-        for found in matches {
+        for (found, descriptor) in matches.iter().zip(&request.descriptors) {
             let Match::Limited(limited) = found else { continue };
             let own = next..next + limited.keys.len();
             next = own.end;
@@ -249,7 +251,10 @@ impl Decider {
             let Some(charge) = charges.get(rate) else { continue };
             let limit = charge.limit.ceiling();
             let near = near_limit(limit, self.settings.near_limit_ratio);
-            let stats = limited.rule().map_or(&domain.override_stats, |rule| &rule.stats);
+            let stats = match limited.rule() {
+                None => Counters::Fixed(&domain.override_stats),
+                Some(rule) => rule.counters(&domain.name, &descriptor.entries, &self.metrics),
+            };
             stats.record(limit, near, charge.cost, &verdict, limited.shadow());
         }
     }
@@ -259,6 +264,7 @@ impl Decider {
     fn without_store(
         &self,
         domain: &Domain,
+        request: &Request<'_>,
         matches: &Matches<'_>,
         plan: &mut Plan,
         error: StoreError,
@@ -275,7 +281,7 @@ impl Decider {
         FailureMode::ALL.into_iter().filter(|mode| modes.contains(mode)).for_each(degraded);
         let verdicts = self.fallback.decide(plan, &modes);
         let decided = |charge| modes.get(charge) == Some(&FailureMode::Local);
-        self.count(domain, matches, plan, &verdicts, decided);
+        self.count(domain, request, matches, plan, &verdicts, decided);
         Ok(verdicts)
     }
 

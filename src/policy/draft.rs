@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use super::address::AddressPolicy;
 use super::failure_mode::FailureMode;
+use super::naming::{NamedStep, Naming};
 use super::rule::{Rule, RuleSpec};
 use super::tree::{Domain, Level, Node, Policies};
 use crate::store::ChargeMode;
 use crate::telemetry::metrics::Metrics;
+use crate::telemetry::series::{OVERFLOW, OVERRIDE};
 
 /// A domain to be.
 #[derive(Debug)]
@@ -35,27 +37,17 @@ pub struct NodeDraft {
     /// Values are client addresses, read like this.
     pub address: Option<AddressPolicy>,
     /// The rule for descriptors that end here.
-    pub rule: Option<RuleDraft>,
+    pub rule: Option<RuleSpec>,
     /// What may follow.
     pub children: Vec<NodeDraft>,
-}
-
-/// A rule to be.
-#[derive(Debug)]
-pub struct RuleDraft {
-    /// What it says.
-    pub spec: RuleSpec,
-    /// The metric labels `key1` and `key2`.
-    pub labels: [String; 2],
 }
 
 /// Puts checked rules in force.
 pub fn enact(drafts: Vec<DomainDraft>, metrics: &Metrics) -> Policies {
     let mut policies = Policies::default();
     for DomainDraft { name, charge, failure_mode, nodes } in drafts {
-        let root = level(&name, nodes, metrics);
-        // No rule has an empty key, so no rule shares these counters.
-        let override_stats = metrics.rule(&name, "", "");
+        let root = Enacting { domain: &name, trail: Vec::new(), metrics }.level(nodes);
+        let override_stats = metrics.rule(&name, &[OVERRIDE]);
         let known_as = name.as_str().into();
         let domain = Domain { name: known_as, charge, failure_mode, root, override_stats };
         policies.domains.insert(name.into(), domain);
@@ -63,19 +55,41 @@ pub fn enact(drafts: Vec<DomainDraft>, metrics: &Metrics) -> Policies {
     policies
 }
 
-fn level(domain: &str, nodes: Vec<NodeDraft>, metrics: &Metrics) -> Level {
-    let mut level = Level::default();
-    for NodeDraft { key, value, share_threshold, address, rule, children } in nodes {
-        let rule = rule.map(|rule| Arc::new(enact_rule(domain, rule, metrics)));
-        let children = self::level(domain, children, metrics);
-        let inserted =
-            level.insert(&key, Some(&value), Node { rule, share_threshold, address, children });
-        debug_assert_eq!(inserted, Ok(()), "drafts have no duplicates");
-    }
-    level
+/// The way to the nodes of one domain.
+struct Enacting<'a> {
+    domain: &'a str,
+    trail: Vec<NamedStep>,
+    metrics: &'a Metrics,
 }
 
-fn enact_rule(domain: &str, draft: RuleDraft, metrics: &Metrics) -> Rule {
-    let [key1, key2] = draft.labels;
-    Rule { spec: draft.spec, stats: metrics.rule(domain, &key1, &key2) }
+impl Enacting<'_> {
+    fn level(&mut self, nodes: Vec<NodeDraft>) -> Level {
+        let mut level = Level::default();
+        for NodeDraft { key, value, share_threshold, address, rule, children } in nodes {
+            self.trail.push(NamedStep {
+                key: key.as_str().into(),
+                value: value.as_str().into(),
+                shared: share_threshold,
+                address: address.clone(),
+            });
+            let rule = rule.map(|spec| Arc::new(self.rule(spec)));
+            let children = self.level(children);
+            self.trail.pop();
+            let inserted =
+                level.insert(&key, Some(&value), Node { rule, share_threshold, address, children });
+            debug_assert_eq!(inserted, Ok(()), "drafts have no duplicates");
+        }
+        level
+    }
+
+    fn rule(&self, spec: RuleSpec) -> Rule {
+        let steps: Vec<String> = self.trail.iter().map(NamedStep::configured).collect();
+        let naming = Naming::new(&self.trail, &spec.value_to_metric, spec.detailed_metric);
+        let stats = match naming {
+            None => self.metrics.rule(self.domain, &steps),
+            Some(_) => self.metrics.rule(self.domain, &[OVERFLOW]),
+        };
+        let stat_key = format!("{}.{}", self.domain, steps.join("."));
+        Rule { spec, stat_key: stat_key.into(), stats, naming }
+    }
 }

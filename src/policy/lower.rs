@@ -18,7 +18,7 @@ mod window;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::draft::{NodeDraft, RuleDraft};
+use super::draft::NodeDraft;
 use super::failure_mode::FailureMode;
 use super::fault::{Fault, Faults, Place, Position, quoted};
 use super::pattern::Pattern;
@@ -69,7 +69,7 @@ struct Lowering<'a> {
 struct Step {
     /// For people: `key=value`.
     label: String,
-    /// As envoyproxy/ratelimit writes it, in messages and metrics: `key_value`.
+    /// As envoyproxy/ratelimit writes it in messages: `key_value`.
     composite: String,
     value_to_metric: bool,
     /// Where it is said whether the values are addresses.
@@ -157,11 +157,11 @@ impl Lowering<'_> {
         self.faults.push(self.fault(raw.at, message).hint(hint));
     }
 
-    fn rule(&mut self, raw: &RawDescriptor, limit: &RawRateLimit) -> Option<RuleDraft> {
+    fn rule(&mut self, raw: &RawDescriptor, limit: &RawRateLimit) -> Option<RuleSpec> {
         self.check_replaces(limit);
         let grant = self.grant(limit)?;
         let name = |text: &str| Arc::from(text);
-        let spec = RuleSpec {
+        Some(RuleSpec {
             path: self.path().join(" > ").into(),
             grant,
             name: name(limit.name.text()),
@@ -172,8 +172,7 @@ impl Lowering<'_> {
             detailed_metric: raw.detailed_metric.is_set(),
             value_to_metric: self.trail.iter().map(|step| step.value_to_metric).collect(),
             metadata: raw.metadata.clone().map(Arc::new),
-        };
-        Some(RuleDraft { spec, labels: self.labels() })
+        })
     }
 
     fn failure_mode(&mut self, field: &Field<String>) -> Option<FailureMode> {
@@ -211,15 +210,6 @@ impl Lowering<'_> {
                 self.faults.push(self.fault(at, message).hint(hint));
             }
         }
-    }
-
-    /// The metric labels of a rule: its first step, and the others joined. The
-    /// reference replaces `:` and `|`, which separate fields in statsd; existing
-    /// dashboards select by the result.
-    fn labels(&self) -> [String; 2] {
-        let mut steps = self.trail.iter().map(|step| step.composite.replace([':', '|'], "_"));
-        let first = steps.next().unwrap_or_default();
-        [first, steps.collect::<Vec<_>>().join(".")]
     }
 
     fn path(&self) -> Vec<&str> {

@@ -14,6 +14,7 @@ mod failure_mode;
 pub mod fault;
 pub mod load;
 mod lower;
+mod naming;
 mod nearest;
 pub mod pattern;
 mod raw;

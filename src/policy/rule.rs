@@ -3,17 +3,25 @@
 use std::sync::Arc;
 
 use super::failure_mode::FailureMode;
+use super::naming::Naming;
 use crate::limit::{Limit, Unit};
 use crate::store::Tag;
-use crate::telemetry::metrics::RuleStats;
+use crate::telemetry::metrics::{Metrics, RuleStats};
+use crate::telemetry::series::Counters;
 
 /// A rule in force.
 #[derive(Debug)]
 pub struct Rule {
     /// What it says.
     pub spec: RuleSpec,
-    /// The rule's counters.
+    /// Its name in metrics where no request has a say, as envoyproxy/ratelimit
+    /// writes it: `domain.key_value.key`.
+    pub stat_key: Box<str>,
+    /// The rule's counters; where requests name them, those of requests for which
+    /// there is no room.
     pub stats: RuleStats,
+    /// How requests name its counters, if they do.
+    pub naming: Option<Naming>,
 }
 
 /// What a rule says, checked.
@@ -43,6 +51,18 @@ pub struct RuleSpec {
 }
 
 impl Rule {
+    /// The counters of a descriptor with these entries in `domain`.
+    pub fn counters<'s>(
+        &'s self,
+        domain: &str,
+        entries: &[(&str, &str)],
+        metrics: &Metrics,
+    ) -> Counters<'s> {
+        let Some(naming) = &self.naming else { return Counters::Fixed(&self.stats) };
+        let write = |name: &mut _, sanitizer| naming.write(entries, name, sanitizer);
+        metrics.named(domain, write, &self.stats)
+    }
+
     /// Whether this machine is not limited where nobody says: lockouts are for
     /// clients that might guess, and who is on the machine need not.
     pub fn exempts_loopback(&self) -> bool {

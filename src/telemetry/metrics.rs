@@ -1,14 +1,41 @@
 //! Every metric, in one file. Label values come from the configuration or from
-//! a closed set, never from a request.
+//! a closed set; those that come from requests, since rules ask for it, are
+//! bounded in number and length by [`series`](super::series).
 
-use prometheus::{
-    Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry, TextEncoder,
-};
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
 
+use prometheus::proto::MetricFamily;
+use prometheus::{IntCounter, IntCounterVec, IntGauge, Opts, Registry, TextEncoder};
+
+use super::calls::Calls;
+use super::series::{Counters, NameBuf, NamedSeries, Sanitizer};
 use crate::limit::{Cost, Verdict};
 use crate::units::Hits;
 
 const RULE_LABELS: &[&str] = &["domain", "key1", "key2"];
+
+/// What may be chosen about metrics.
+#[derive(Clone, Debug)]
+pub struct MetricOptions {
+    /// Most series that requests can name.
+    pub max_series: NonZeroUsize,
+    /// How texts become parts of names.
+    pub sanitizer: Sanitizer,
+    /// Labels that every series carries.
+    pub labels: HashMap<String, String>,
+    /// Single response times are kept for statsd.
+    pub samples: bool,
+}
+
+impl Default for MetricOptions {
+    fn default() -> Self {
+        const MAX_SERIES: NonZeroUsize = NonZeroUsize::new(10_000).unwrap();
+        let (sanitizer, labels) = (Sanitizer::default(), HashMap::new());
+        Self { max_series: MAX_SERIES, sanitizer, labels, samples: false }
+    }
+}
 
 /// All metrics of one service, with the names of envoyproxy/ratelimit where it
 /// has them.
@@ -16,8 +43,13 @@ const RULE_LABELS: &[&str] = &["domain", "key1", "key2"];
 pub struct Metrics {
     registry: Registry,
     rules: RuleMetrics,
-    /// Requests answered, by outcome of the call.
-    pub response_time: Histogram,
+    named: Arc<NamedSeries>,
+    /// Calls answered, by method.
+    pub calls: Calls,
+    /// Decisions counted in an overflow series.
+    pub series_overflow: IntCounter,
+    /// Series that requests named.
+    series: IntGauge,
     /// Failed calls, by `err_type`.
     pub errors: IntCounterVec,
     /// Requests whose refusal global shadow mode turned into OK.
@@ -69,15 +101,28 @@ pub struct RuleStats {
 
 impl Metrics {
     /// Fresh metrics in a registry of their own.
+    pub fn new() -> Self {
+        Self::with(MetricOptions::default())
+    }
+
+    /// The same, not as usual. Labels that every series carries must not have
+    /// the names of other labels.
     ///
     /// # Panics
     /// Never: names are constants, each registered once in a new registry.
-    pub fn new() -> Self {
-        let make = Maker(Registry::new());
+    pub fn with(options: MetricOptions) -> Self {
+        let labels = (!options.labels.is_empty()).then_some(options.labels);
+        let registry = Registry::new_custom(None, labels);
+        let make = Maker(registry.expect("without a prefix there is no bad one"));
         Self {
             rules: RuleMetrics::new(&make),
-            response_time: make
-                .latency("ratelimit_service_response_time_seconds", "Time to decide a request"),
+            named: Arc::new(NamedSeries::new(options.max_series, options.sanitizer)),
+            calls: Calls::new(&make, options.samples),
+            series_overflow: make.counter(
+                "tidegate_metric_series_overflow",
+                "Decisions that were counted in an overflow series",
+            ),
+            series: make.gauge("tidegate_metric_series", "Rule series that requests have named"),
             errors: make.labelled(
                 "ratelimit_service_should_rate_limit_error",
                 "Calls that ended in an error",
@@ -132,9 +177,36 @@ impl Metrics {
         }
     }
 
-    /// The counters of the rule with this place; the same place has the same
-    /// counters, across reloads.
-    pub fn rule(&self, domain: &str, key1: &str, key2: &str) -> RuleStats {
+    /// The counters of the rule with this place, the outermost step first; the
+    /// same place has the same counters, across reloads.
+    pub fn rule<S: AsRef<str>>(&self, domain: &str, steps: &[S]) -> RuleStats {
+        let sanitizer = self.named.sanitizer();
+        let mut parts = steps.iter().map(|step| sanitizer.part(step.as_ref()));
+        let key1 = parts.next().unwrap_or_default();
+        let key2 = parts.collect::<Vec<_>>().join(".");
+        self.series(domain, &key1, &key2)
+    }
+
+    /// The counters that `request` names, or `overflow` where there is no room
+    /// for more.
+    pub fn named<'s>(
+        &self,
+        domain: &str,
+        request: impl FnOnce(&mut NameBuf, Sanitizer),
+        overflow: &'s RuleStats,
+    ) -> Counters<'s> {
+        let mut name = NameBuf::new(domain);
+        request(&mut name, self.named.sanitizer());
+        let made = |domain: &str, key1: &str, key2: &str| self.series(domain, key1, key2);
+        if let Some(known) = self.named.get(name, made) {
+            Counters::Named(known)
+        } else {
+            self.series_overflow.inc();
+            Counters::Fixed(overflow)
+        }
+    }
+
+    fn series(&self, domain: &str, key1: &str, key2: &str) -> RuleStats {
         let labels = &[domain, key1, key2];
         RuleStats {
             total_hits: self.rules.total_hits.with_label_values(labels),
@@ -145,9 +217,15 @@ impl Metrics {
         }
     }
 
+    /// Everything, as it is now.
+    pub fn gather(&self) -> Vec<MetricFamily> {
+        self.series.set(i64::try_from(self.named.len()).unwrap_or(i64::MAX));
+        self.registry.gather()
+    }
+
     /// Everything in Prometheus' text format.
     pub fn render(&self) -> String {
-        TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap_or_default()
+        TextEncoder::new().encode_to_string(&self.gather()).unwrap_or_default()
     }
 }
 
@@ -159,7 +237,7 @@ impl Default for Metrics {
 
 /// Makes metrics and registers them. Unreachable failures (a malformed or
 /// repeated constant name) show as a panic in every test that makes metrics.
-struct Maker(Registry);
+pub(super) struct Maker(Registry);
 
 impl Maker {
     fn counter(&self, name: &str, help: &str) -> IntCounter {
@@ -170,19 +248,11 @@ impl Maker {
         self.registered(IntGauge::new(name, help))
     }
 
-    fn labelled(&self, name: &str, help: &str, label: &str) -> IntCounterVec {
+    pub(super) fn labelled(&self, name: &str, help: &str, label: &str) -> IntCounterVec {
         self.registered(IntCounterVec::new(Opts::new(name, help), &[label]))
     }
 
-    /// Buckets that tell apart what matters within Envoy's 20 ms.
-    fn latency(&self, name: &str, help: &str) -> Histogram {
-        let buckets = vec![
-            0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.02, 0.05, 0.1, 1.0,
-        ];
-        self.registered(Histogram::with_opts(HistogramOpts::new(name, help).buckets(buckets)))
-    }
-
-    fn registered<M>(&self, metric: prometheus::Result<M>) -> M
+    pub(super) fn registered<M>(&self, metric: prometheus::Result<M>) -> M
     where
         M: prometheus::core::Collector + Clone + 'static,
     {
@@ -247,7 +317,7 @@ mod tests {
             ((20, 3), (3, 0, 0)),
         ];
         for ((used, cost), expected) in cases {
-            let stats = Metrics::new().rule("d", "k", "");
+            let stats = Metrics::new().rule("d", &["k"]);
             let (limit, near, cost) = (Hits::new(20), Hits::new(16), Hits::new(cost));
             let verdict = Verdict {
                 allowed: Hits::new(used).plus(cost) <= limit,

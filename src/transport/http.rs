@@ -19,6 +19,7 @@ use super::rls::Rls;
 use crate::decide::Decider;
 use crate::proto::rate_limit_response;
 use crate::store::Store;
+use crate::telemetry::calls::Method;
 use crate::telemetry::logs::Clipped;
 use crate::telemetry::readiness::{ConfigState, Readiness};
 
@@ -76,7 +77,7 @@ impl Http {
             message: rejected.body_text(),
         })?;
         let request = self.json.decode(&body)?;
-        let response = self.rls.answer(&request).await?;
+        let response = self.rls.answer_as(Method::Json, &request).await?;
         let over = response.overall_code == i32::from(rate_limit_response::Code::OverLimit);
         let status = if over { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::OK };
         Ok(json_response(status, self.json.encode(&response)?))

@@ -12,6 +12,7 @@ use crate::proto::admin_server::Admin;
 use crate::proto::rate_limit_service_server::RateLimitService;
 use crate::proto::{RateLimitRequest, RateLimitResponse, ResetRequest, ResetResponse};
 use crate::store::StoreError;
+use crate::telemetry::calls::Method;
 
 /// `envoy.service.ratelimit.v3.RateLimitService`, and `tidegate.v1.Admin`.
 #[derive(Clone, Debug)]
@@ -34,7 +35,25 @@ impl Rls {
     /// `RESOURCE_EXHAUSTED` for a request that cannot be decided, `UNAVAILABLE`
     /// when the store could not decide and the failure mode says to tell.
     pub async fn answer(&self, message: &RateLimitRequest) -> Result<RateLimitResponse, Status> {
+        self.answer_as(Method::ShouldRateLimit, message).await
+    }
+
+    /// The same, for another method of asking.
+    ///
+    /// # Errors
+    /// As [`Rls::answer`].
+    pub async fn answer_as(
+        &self,
+        method: Method,
+        message: &RateLimitRequest,
+    ) -> Result<RateLimitResponse, Status> {
         let start = Instant::now();
+        let answer = self.decide(message).await;
+        self.decider.metrics().calls.answered(method, start.elapsed());
+        answer
+    }
+
+    async fn decide(&self, message: &RateLimitRequest) -> Result<RateLimitResponse, Status> {
         let metrics = self.decider.metrics();
         let settings = self.decider.settings();
         let request = wire::request(message, settings).map_err(|error| {
@@ -44,9 +63,7 @@ impl Rls {
         let policies = self.decider.policies();
         let decision = self.decider.decide(&policies, &request).await;
         let decision = decision.map_err(|error| self.undecided(&error))?;
-        let response = wire::response(decision, settings);
-        metrics.response_time.observe(start.elapsed().as_secs_f64());
-        Ok(response)
+        Ok(wire::response(decision, settings))
     }
 
     /// Answers a request in bytes at once, in bytes. None where that cannot be:
@@ -59,7 +76,7 @@ impl Rls {
         let policies = self.decider.policies_now();
         let decision = self.decider.decide_now(&policies, &request)?;
         let answer = direct::answer(decision, settings);
-        self.decider.metrics().response_time.observe(start.elapsed().as_secs_f64());
+        self.answered(start);
         Some(answer)
     }
 
@@ -74,13 +91,14 @@ impl Rls {
         let settings = self.decider.settings();
         let request = direct::request(message, settings)?;
         let policies = self.decider.policies();
-        let decision = match self.decider.decide(&policies, &request).await {
-            Ok(decision) => decision,
-            Err(error) => return Some(Err(self.undecided(&error))),
-        };
-        let answer = direct::answer(decision, settings);
-        self.decider.metrics().response_time.observe(start.elapsed().as_secs_f64());
-        Some(Ok(answer))
+        let decision = self.decider.decide(&policies, &request).await;
+        let answer = decision.map(|decision| direct::answer(decision, settings));
+        self.answered(start);
+        Some(answer.map_err(|error| self.undecided(&error)))
+    }
+
+    fn answered(&self, start: Instant) {
+        self.decider.metrics().calls.answered(Method::ShouldRateLimit, start.elapsed());
     }
 
     fn undecided(&self, error: &StoreError) -> Status {

@@ -6,9 +6,9 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 use super::Lowering;
 use crate::policy::address::{AddressPolicy, DEFAULT_IPV6_PREFIX};
-use crate::policy::draft::RuleDraft;
 use crate::policy::fault::{Place, Position, quoted};
 use crate::policy::raw::{Field, Located, RawAddresses, RawDescriptor};
+use crate::policy::rule::RuleSpec;
 
 impl Lowering<'_> {
     /// How the values of a descriptor with this rule are read as addresses, if
@@ -17,7 +17,7 @@ impl Lowering<'_> {
     pub(super) fn address(
         &mut self,
         raw: &RawDescriptor,
-        rule: Option<&RuleDraft>,
+        rule: Option<&RuleSpec>,
     ) -> Option<AddressPolicy> {
         let inside = raw.rate_limit.as_ref().map(|limit| &limit.addresses);
         let said = self.trail.iter().find_map(|step| step.address);
@@ -33,7 +33,7 @@ impl Lowering<'_> {
         match &raw.address {
             Field::Given(Located { value, .. }) => value.as_ref().and_then(|own| self.policy(own)),
             Field::Absent
-                if said.is_none() && rule.is_some_and(|rule| rule.spec.grant.has_lockout()) =>
+                if said.is_none() && rule.is_some_and(|rule| rule.grant.has_lockout()) =>
             {
                 inside.flatten()
             }

@@ -44,8 +44,8 @@ fn rules_need_no_file() {
     let drafts = lowered(vec![document("resource", vec![outer])]).expect("no faults");
     let node = &drafts[0].nodes[0];
     let rule = node.children[0].rule.as_ref().expect("a rule");
-    assert_eq!((&*rule.spec.path, &rule.labels), ("d > k > l", &["k".to_owned(), "l".to_owned()]));
-    let Grant::Limited(quotas) = &rule.spec.grant else { panic!("{rule:?}") };
+    assert_eq!(&*rule.path, "d > k > l");
+    let Grant::Limited(quotas) = &rule.grant else { panic!("{rule:?}") };
     let terms: Vec<_> = quotas.iter().map(|one| (one.requests_per_unit(), one.unit())).collect();
     assert_eq!(terms, [(5, Unit::Hour)]);
 }

@@ -79,7 +79,8 @@ mod tests {
             value_to_metric: Box::default(),
             metadata: None,
         };
-        Arc::new(Rule { spec, stats: Metrics::new().rule("", "", "") })
+        let stats = Metrics::new().rule("", &[""]);
+        Arc::new(Rule { spec, stat_key: "".into(), stats, naming: None })
     }
 
     /// Domain `a` without rules; domain `b` with rules at `k > x=v*` and `z`.
@@ -96,7 +97,7 @@ mod tests {
             charge: ChargeMode::Independent,
             failure_mode: None,
             root,
-            override_stats: Metrics::new().rule(name, "", ""),
+            override_stats: Metrics::new().rule(name, &[""]),
         };
         let mut policies = Policies::default();
         policies.domains.insert("a".into(), domain("a", Level::default()));
