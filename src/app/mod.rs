@@ -2,6 +2,7 @@
 
 mod options;
 mod reload;
+mod reports;
 mod supervise;
 mod sweep;
 
@@ -18,8 +19,10 @@ use tokio_util::sync::CancellationToken;
 
 pub use options::{ByteSize, Options, StopOptions, StoreArg, StoreOptions};
 pub use reload::Reloader;
+pub use reports::{PrometheusOptions, ReportOptions};
 pub use supervise::StoreMissing;
 
+use reports::Reports;
 use supervise::Supervisor;
 
 use crate::clock::Clock;
@@ -86,6 +89,10 @@ pub struct Addresses {
     pub grpc: Address,
     /// Of HTTP.
     pub http: SocketAddr,
+    /// Of the port for Prometheus, if there is one.
+    pub prometheus: Option<SocketAddr>,
+    /// Of the debug port, if there is one.
+    pub debug: Option<SocketAddr>,
 }
 
 /// The service, listening but not yet answering.
@@ -99,6 +106,7 @@ pub struct App {
     reloader: Reloader,
     reload_interval: Span,
     supervisor: Supervisor,
+    reports: Reports,
     threads: NonZeroUsize,
     stop: StopOptions,
 }
@@ -116,7 +124,7 @@ struct Grpc {
 /// # Errors
 /// If the policies are bad, or anything cannot be opened.
 pub async fn build(options: Options) -> Result<App, StartError> {
-    let metrics = Metrics::new();
+    let metrics = Metrics::with(options.report.metrics.clone());
     let signature = Signature::of(&options.config);
     let policies = load(&options.config, options.load, &metrics)?;
     metrics.config_load_success.inc();
@@ -128,7 +136,13 @@ pub async fn build(options: Options) -> Result<App, StartError> {
 
     let bound = bind(&options.grpc).await?;
     let (http_listener, http) = bind_tcp(&options.http).await?;
-    let addresses = Addresses { grpc: bound.address.clone(), http };
+    let reports = Reports::open(&options.report, &decider).await?;
+    let addresses = Addresses {
+        grpc: bound.address.clone(),
+        http,
+        prometheus: reports.prometheus(),
+        debug: reports.debug(),
+    };
 
     let rls = Rls::new(decider.clone(), options.reference_codes);
     let health = Health::starting().await;
@@ -147,6 +161,7 @@ pub async fn build(options: Options) -> Result<App, StartError> {
         reloader,
         reload_interval: options.reload_interval,
         supervisor,
+        reports,
         threads: options.threads,
         stop: options.stop,
     })
@@ -198,6 +213,7 @@ impl App {
         servers.spawn(async move {
             Ok(axum::serve(http_listener, router).with_graceful_shutdown(close).await?)
         });
+        let telling = self.reports.start(&mut servers, &closing);
         tracing::info!(grpc = %self.addresses.grpc, http = %self.addresses.http, "serving");
         let mut supervision = JoinSet::new();
         if let Store::Redis(redis) = self.decider.store() {
@@ -221,7 +237,10 @@ impl App {
         tokio::time::sleep(Duration::from(self.stop.drain_delay)).await;
         closing.cancel();
         health.end_watches().await;
-        if let Ok(ended) = timeout(Duration::from(self.stop.grace), drain(&mut servers)).await {
+        let drained = timeout(Duration::from(self.stop.grace), drain(&mut servers)).await;
+        // Everything that will be counted has been.
+        telling.finish().await;
+        if let Ok(ended) = drained {
             ended?;
         } else {
             tracing::warn!("the grace time is over, calls in flight are cut off");

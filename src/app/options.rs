@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use super::reports::ReportOptions;
 use crate::decide;
 use crate::policy::LoadOptions;
 use crate::store::redis::{Credentials, ScriptRuntime, Tls};
@@ -34,6 +35,8 @@ pub struct Options {
     pub reference_codes: bool,
     /// How the service stops.
     pub stop: StopOptions,
+    /// Whom it tells of itself.
+    pub report: ReportOptions,
 }
 
 /// Where counters live, and within which bounds.

@@ -2,15 +2,16 @@
 
 mod keeping;
 mod reaching;
+mod reporting;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
-pub use keeping::TwoPasswords;
-
 use keeping::Keeping;
+use keeping::TwoPasswords;
+use reporting::{Reporting, ReportingError};
 
 use super::bench::Bench;
 use super::simulate::Simulate;
@@ -129,7 +130,20 @@ pub struct Serve {
     #[command(flatten)]
     keeping: Keeping,
     #[command(flatten)]
+    reporting: Reporting,
+    #[command(flatten)]
     running: Running,
+}
+
+/// What was given contradicts itself.
+#[derive(Debug, thiserror::Error)]
+pub enum UsageError {
+    /// Two passwords for one server.
+    #[error(transparent)]
+    Passwords(#[from] TwoPasswords),
+    /// About metrics.
+    #[error(transparent)]
+    Reporting(#[from] ReportingError),
 }
 
 /// What answers say.
@@ -262,7 +276,7 @@ impl Serve {
     ///
     /// # Errors
     /// If what was given contradicts itself.
-    pub fn options(self) -> Result<Options, TwoPasswords> {
+    pub fn options(self) -> Result<Options, UsageError> {
         Ok(Options {
             config: self.config,
             load: self.reading.options(),
@@ -274,6 +288,7 @@ impl Serve {
             decide: self.answering.settings(&self.keeping),
             store: self.keeping.options()?,
             stop: StopOptions { drain_delay: self.running.drain_delay, grace: self.running.grace },
+            report: self.reporting.options()?,
         })
     }
 }

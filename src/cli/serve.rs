@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
 
-use super::args::{Serve, TwoPasswords};
+use super::args::{Serve, UsageError};
 use super::check::counted;
 use super::{FAILURE, complain, say};
 use crate::app::{self, Addresses, App, Options, RunError, StartError};
@@ -26,7 +26,7 @@ enum ServeError {
     #[error("cannot start: signals cannot be handled: {0}")]
     Signals(#[source] io::Error),
     #[error("cannot start: {0}")]
-    Usage(#[from] TwoPasswords),
+    Usage(#[from] UsageError),
     #[error("cannot start: {0}")]
     Start(#[from] StartError),
     #[error("stopped: {0}")]
@@ -84,13 +84,16 @@ async fn serve(options: Options) -> Result<(), ServeError> {
 /// try.
 fn introduction(app: &App) -> String {
     let policies = app.decider().policies();
-    let Addresses { grpc, http } = app.addresses();
+    let Addresses { grpc, http, prometheus, debug } = app.addresses();
     let mut text = format!(
         "  {} with {}\n  gRPC  {grpc}\n  HTTP  {http}\n",
         counted(policies.len(), "domain"),
         counted(policies.rule_count(), "rule")
     );
     // Writing to a string cannot fail.
+    for (name, address) in [("metrics", prometheus), ("debug", debug)] {
+        let _ = address.map(|address| writeln!(text, "  {name}  {address}"));
+    }
     let _ = write!(text, "try:\n  {}", example_call(&policies, grpc));
     text
 }

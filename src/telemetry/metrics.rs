@@ -2,6 +2,7 @@
 //! a closed set; those that come from requests, since rules ask for it, are
 //! bounded in number and length by [`series`](super::series).
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -15,6 +16,20 @@ use crate::limit::{Cost, Verdict};
 use crate::units::Hits;
 
 const RULE_LABELS: &[&str] = &["domain", "key1", "key2"];
+/// All labels that metrics have by themselves.
+pub const LABELS: &[&str] =
+    &["domain", "key1", "key2", "err_type", "grpc_method", "kind", "mode", "to", "le", "quantile"];
+
+/// What there is to know of a metric.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Description {
+    /// Its name.
+    pub name: String,
+    /// What it tells.
+    pub help: String,
+    /// The labels that tell its series apart.
+    pub labels: Vec<String>,
+}
 
 /// What may be chosen about metrics.
 #[derive(Clone, Debug)]
@@ -42,6 +57,7 @@ impl Default for MetricOptions {
 #[derive(Clone, Debug)]
 pub struct Metrics {
     registry: Registry,
+    described: Arc<[Description]>,
     rules: RuleMetrics,
     named: Arc<NamedSeries>,
     /// Calls answered, by method.
@@ -113,7 +129,8 @@ impl Metrics {
     pub fn with(options: MetricOptions) -> Self {
         let labels = (!options.labels.is_empty()).then_some(options.labels);
         let registry = Registry::new_custom(None, labels);
-        let make = Maker(registry.expect("without a prefix there is no bad one"));
+        let registry = registry.expect("without a prefix there is no bad one");
+        let make = Maker { registry, described: RefCell::default() };
         Self {
             rules: RuleMetrics::new(&make),
             named: Arc::new(NamedSeries::new(options.max_series, options.sanitizer)),
@@ -123,11 +140,7 @@ impl Metrics {
                 "Decisions that were counted in an overflow series",
             ),
             series: make.gauge("tidegate_metric_series", "Rule series that requests have named"),
-            errors: make.labelled(
-                "ratelimit_service_should_rate_limit_error",
-                "Calls that ended in an error",
-                "err_type",
-            ),
+            errors: errors(&make),
             global_shadow_mode: make.counter(
                 "ratelimit_service_global_shadow_mode",
                 "Requests whose refusal the global shadow mode let pass",
@@ -173,7 +186,8 @@ impl Metrics {
                 "tidegate_memory_evicted",
                 "Live counters given up to stay within the memory bound",
             ),
-            registry: make.0,
+            described: make.described.into_inner().into(),
+            registry: make.registry,
         }
     }
 
@@ -217,6 +231,11 @@ impl Metrics {
         }
     }
 
+    /// All metrics, also those without a series yet.
+    pub fn descriptions(&self) -> &[Description] {
+        &self.described
+    }
+
     /// Everything, as it is now.
     pub fn gather(&self) -> Vec<MetricFamily> {
         self.series.set(i64::try_from(self.named.len()).unwrap_or(i64::MAX));
@@ -237,7 +256,10 @@ impl Default for Metrics {
 
 /// Makes metrics and registers them. Unreachable failures (a malformed or
 /// repeated constant name) show as a panic in every test that makes metrics.
-pub(super) struct Maker(Registry);
+pub(super) struct Maker {
+    registry: Registry,
+    described: RefCell<Vec<Description>>,
+}
 
 impl Maker {
     fn counter(&self, name: &str, help: &str) -> IntCounter {
@@ -257,9 +279,24 @@ impl Maker {
         M: prometheus::core::Collector + Clone + 'static,
     {
         let metric = metric.expect("metric names are constant and valid");
-        self.0.register(Box::new(metric.clone())).expect("metric names are distinct");
+        for desc in metric.desc() {
+            let (name, help) = (desc.fq_name.clone(), desc.help.clone());
+            let description = Description { name, help, labels: desc.variable_labels.clone() };
+            self.described.borrow_mut().push(description);
+        }
+        self.registry.register(Box::new(metric.clone())).expect("metric names are distinct");
         metric
     }
+}
+
+fn errors(make: &Maker) -> IntCounterVec {
+    let (name, help) = ("should_rate_limit_error", "Calls that ended in an error");
+    let errors = make.labelled(&format!("ratelimit_service_{name}"), help, "err_type");
+    for kind in ["service_error", "redis_error"] {
+        // A series that is there from the start can be alerted on.
+        errors.with_label_values(&[kind]);
+    }
+    errors
 }
 
 impl RuleMetrics {

@@ -1,8 +1,10 @@
 //! What operators see: metrics, logs and readiness.
 
 pub mod calls;
+pub mod dotted;
 
 pub mod logs;
 pub mod metrics;
 pub mod readiness;
 pub mod series;
+pub mod statsd;

@@ -16,6 +16,7 @@ use tonic::{Code, Status};
 use super::grpc::MAX_MESSAGE;
 use super::json::{JsonCodec, JsonError};
 use super::rls::Rls;
+use super::stats::exposition;
 use crate::decide::Decider;
 use crate::proto::rate_limit_response;
 use crate::store::Store;
@@ -104,8 +105,7 @@ async fn healthcheck(State(http): State<Http>) -> Response {
 }
 
 async fn metrics(State(http): State<Http>) -> Response {
-    let body = http.decider.metrics().render();
-    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], body).into_response()
+    exposition(http.decider.metrics())
 }
 
 /// The body of `/readyz`.

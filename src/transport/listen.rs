@@ -60,8 +60,8 @@ pub struct Bound {
 pub enum BindError {
     /// The name has no address, or the port is taken or not allowed.
     #[error(
-        "cannot listen on {0}: {1}; choose another address (--listen, --http-listen), or stop \
-         what uses this one"
+        "cannot listen on {0}: {1}; choose another address (--listen, --http-listen, \
+         --prometheus-addr, --debug-listen), or stop what uses this one"
     )]
     Tcp(HostPort, #[source] io::Error),
     /// The socket cannot be made or examined.

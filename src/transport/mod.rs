@@ -8,5 +8,6 @@ pub mod http;
 pub mod json;
 pub mod listen;
 pub mod rls;
+pub mod stats;
 pub mod wire;
 pub mod workers;

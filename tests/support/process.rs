@@ -154,6 +154,13 @@ impl Running {
         self.stderr.lock().expect("not poisoned").clone()
     }
 
+    /// Where another port listens, by its name in the greeting.
+    pub fn port(&self, name: &str) -> String {
+        let start = format!("  {name}  ");
+        let address = self.greeting.lines().find_map(|line| line.strip_prefix(&start));
+        address.unwrap_or_else(|| panic!("no {name} in {}", self.greeting)).into()
+    }
+
     /// The id of the process.
     pub fn id(&self) -> u32 {
         self.child.id()

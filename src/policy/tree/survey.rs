@@ -1,11 +1,19 @@
 //! What there is in a tree of rules, for people.
 
 use super::{Level, Map, Node, Policies};
+use crate::policy::rule::Rule;
 
 impl Policies {
     /// How many rules there are.
     pub fn rule_count(&self) -> usize {
         self.domains.values().map(|domain| domain.root.rule_count()).sum()
+    }
+
+    /// All rules, in no particular order.
+    pub fn rules(&self) -> Vec<&Rule> {
+        let mut rules = Vec::new();
+        self.domains.values().for_each(|domain| domain.root.collect_rules(&mut rules));
+        rules
     }
 
     /// A domain and the entries of a descriptor that meets one of its rules:
@@ -24,6 +32,13 @@ impl Level {
             let wild = rules.wild.iter().map(|(_, node)| node);
             rules.exact.values().chain(wild).chain(&rules.any)
         })
+    }
+
+    fn collect_rules<'a>(&'a self, rules: &mut Vec<&'a Rule>) {
+        for node in self.nodes() {
+            rules.extend(node.rule.as_deref());
+            node.children.collect_rules(rules);
+        }
     }
 
     fn rule_count(&self) -> usize {
@@ -62,7 +77,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::policy::{Domain, Grant, Rule, RuleSpec};
+    use crate::policy::{Domain, Grant, RuleSpec};
     use crate::store::ChargeMode;
     use crate::telemetry::metrics::Metrics;
 

@@ -1,0 +1,134 @@
+//! What tells of the service beside its own ports: to statsd, on a port for
+//! Prometheus and on one for debugging.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use tokio::net::TcpListener;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::RunError;
+use crate::decide::Decider;
+use crate::telemetry::metrics::MetricOptions;
+use crate::telemetry::statsd::{Statsd, StatsdOptions};
+use crate::transport::listen::{BindError, HostPort, bind_tcp};
+use crate::transport::stats;
+
+/// How long the last report to statsd may hold up the end.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Whom the service tells of itself.
+#[derive(Clone, Debug, Default)]
+pub struct ReportOptions {
+    /// What may be chosen about metrics.
+    pub metrics: MetricOptions,
+    /// The statsd server, if there is one.
+    pub statsd: Option<StatsdOptions>,
+    /// Where Prometheus finds the metrics, beside the HTTP port.
+    pub prometheus: Option<PrometheusOptions>,
+    /// Where the debug port listens.
+    pub debug: Option<HostPort>,
+}
+
+/// A port for Prometheus.
+#[derive(Clone, Debug)]
+pub struct PrometheusOptions {
+    /// Where it listens.
+    pub listen: HostPort,
+    /// The path of the metrics; begins with a slash.
+    pub path: String,
+}
+
+/// Open ports, and what tells statsd.
+#[derive(Debug)]
+pub(super) struct Reports {
+    prometheus: Option<Port>,
+    debug: Option<Port>,
+    statsd: Option<Statsd>,
+}
+
+#[derive(Debug)]
+struct Port {
+    listener: TcpListener,
+    address: SocketAddr,
+    router: Router,
+}
+
+impl Port {
+    async fn open(listen: &HostPort, router: Router) -> Result<Self, BindError> {
+        let (listener, address) = bind_tcp(listen).await?;
+        Ok(Self { listener, address, router })
+    }
+}
+
+impl Reports {
+    /// Opens what was asked for.
+    pub(super) async fn open(
+        options: &ReportOptions,
+        decider: &Arc<Decider>,
+    ) -> Result<Self, BindError> {
+        let metrics = decider.metrics();
+        let prometheus = match &options.prometheus {
+            None => None,
+            Some(PrometheusOptions { listen, path }) => {
+                Some(Port::open(listen, stats::prometheus(path, metrics.clone())).await?)
+            }
+        };
+        let debug = match &options.debug {
+            None => None,
+            Some(listen) => Some(Port::open(listen, stats::debug(decider.clone())).await?),
+        };
+        let statsd = options.statsd.clone().map(|statsd| Statsd::new(statsd, metrics.clone()));
+        Ok(Self { prometheus, debug, statsd })
+    }
+
+    /// Where Prometheus finds the metrics.
+    pub(super) fn prometheus(&self) -> Option<SocketAddr> {
+        self.prometheus.as_ref().map(|port| port.address)
+    }
+
+    /// Where the debug port is.
+    pub(super) fn debug(&self) -> Option<SocketAddr> {
+        self.debug.as_ref().map(|port| port.address)
+    }
+
+    /// Serves the ports as members of `servers` until `closing`, and tells statsd.
+    pub(super) fn start(
+        self,
+        servers: &mut JoinSet<Result<(), RunError>>,
+        closing: &CancellationToken,
+    ) -> Telling {
+        for Port { listener, router, .. } in [self.prometheus, self.debug].into_iter().flatten() {
+            let close = closing.clone().cancelled_owned();
+            servers.spawn(async move {
+                Ok(axum::serve(listener, router).with_graceful_shutdown(close).await?)
+            });
+        }
+        let stop = CancellationToken::new();
+        let statsd = self.statsd.map(|statsd| tokio::spawn(statsd.run(stop.clone())));
+        Telling { stop, statsd }
+    }
+}
+
+/// What is telling statsd.
+#[derive(Debug)]
+pub(super) struct Telling {
+    stop: CancellationToken,
+    statsd: Option<JoinHandle<()>>,
+}
+
+impl Telling {
+    /// Tells it the rest.
+    pub(super) async fn finish(self) {
+        self.stop.cancel();
+        if let Some(statsd) = self.statsd
+            && timeout(PATIENCE, statsd).await.is_err()
+        {
+            tracing::warn!("statsd has not taken the last metrics");
+        }
+    }
+}
