@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 use std::io::Read as _;
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
+
+use socket2::{Domain, Socket, Type};
 
 use crate::support::process::{Launch, eventually};
 use crate::{Service, launch};
@@ -184,10 +186,17 @@ async fn tcp_is_the_default_and_what_a_dead_server_missed_comes_later() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_reads_nothing_delays_neither_decisions_nor_the_end_for_long() {
-    // Bound, and never accepted from.
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = listener.local_addr().expect("an address").port().to_string();
-    let mut service = launch(RULES, aimed(&port, "tcp")).await;
+    // Its queue is full, so that the kernel answers nobody any more.
+    let listener = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    listener.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("a port");
+    listener.listen(0).expect("a listener");
+    let address = listener.local_addr().expect("an address").as_socket().expect("TCP");
+    let patience = Duration::from_millis(100);
+    let queued: Vec<_> =
+        (0..4).map_while(|_| TcpStream::connect_timeout(&address, patience).ok()).collect();
+    assert!(queued.len() < 4, "the queue is full");
+    let mut service = launch(RULES, aimed(&address.port().to_string(), "tcp")).await;
+    eventually("it is noticed", || service.running.log().contains("statsd takes no metrics"));
     for n in 0..200 {
         assert!(service.ask(&format!("[five={n}]")).await.starts_with("OK"));
     }
