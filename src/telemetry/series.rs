@@ -227,11 +227,11 @@ impl NamedSeries {
             return Some(Arc::clone(known));
         }
         self.take_room()?;
-        let (text_of_domain, steps) = text.split_once(char::from(SEPARATOR))?;
+        let (domain, steps) = text.split_once(char::from(SEPARATOR))?;
         let (first, others) = steps.split_once(char::from(SEPARATOR)).unwrap_or((steps, ""));
-        let made = Arc::new(make(text_of_domain, first, others));
-        shard.insert(text.into(), Arc::clone(&made));
-        Some(made)
+        let stats = Arc::new(make(domain, first, others));
+        shard.insert(text.into(), Arc::clone(&stats));
+        Some(stats)
     }
 
     fn take_room(&self) -> Option<()> {

@@ -36,7 +36,7 @@ async fn launch(rules: &str, prepared: impl FnOnce(Launch) -> Launch) -> Service
     std::fs::write(&config, format!("domain: t\ndescriptors:\n{rules}\n")).expect("a file");
     let running = prepared(Launch::serve(config)).start();
     let channel = running.channel().await;
-    Service { running, channel, directory: directory }
+    Service { running, channel, directory }
 }
 
 impl Service {

@@ -96,8 +96,8 @@ async fn counters_come_as_differences_by_udp_in_packets_that_fit() {
     assert_eq!(heard.count("ratelimit.service.rate_limit.t.five.over_limit"), 1);
     assert_eq!(heard.count("ratelimit.service.config_load_success"), 1);
     assert_eq!(heard.count("ratelimit_server.ShouldRateLimit.total_requests"), 3);
-    let timer = "ratelimit_server.ShouldRateLimit.response_time:";
-    let times = heard.lines.iter().filter(|line| line.starts_with(timer));
+    let called = "ratelimit_server.ShouldRateLimit.response_time:";
+    let times = heard.lines.iter().filter(|line| line.starts_with(called));
     assert_eq!(times.filter(|line| line.ends_with("|ms")).count(), 3, "one for each call");
     let zero = heard.lines.iter().find(|line| line.contains(":0|c"));
     assert_eq!(zero, None, "what did not change is not told");

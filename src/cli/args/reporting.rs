@@ -189,8 +189,10 @@ impl Reporting {
     fn mogrifiers(&self) -> Result<Vec<Mogrifier>, MogrifierError> {
         let names = self.dog_statsd_mogrifiers.iter().map(|name| name.trim());
         let setting = |variable: &str| std::env::var(variable).ok();
-        let named = names.filter(|name| !name.is_empty());
-        named.map(|name| Mogrifier::from_settings(name, setting)).collect()
+        names
+            .filter(|name| !name.is_empty())
+            .map(|name| Mogrifier::from_settings(name, setting))
+            .collect()
     }
 }
 

@@ -49,11 +49,13 @@ impl Report {
                     let known = self.known.get(&name).copied().unwrap_or_default();
                     let more = count.saturating_sub(known);
                     if more > 0 {
-                        batches.add(self.line(&name, format_args!("{more}|c")));
+                        batches.add(&self.line(&name, format_args!("{more}|c")));
                         batches.last.counters.push((name, count));
                     }
                 }
-                StatValue::Gauge(gauge) => batches.add(self.line(&name, format_args!("{gauge}|g"))),
+                StatValue::Gauge(gauge) => {
+                    batches.add(&self.line(&name, format_args!("{gauge}|g")));
+                }
                 // Told call by call, below.
                 StatValue::Times { .. } => {}
             }
@@ -78,7 +80,7 @@ impl Report {
         let share = sampled.micros.len() as f64 / sampled.calls.max(1) as f64;
         for &micros in &sampled.micros {
             let millis = f64::from(micros) / 1_000.0;
-            batches.add(if all {
+            batches.add(&if all {
                 self.line(name, format_args!("{millis}|ms"))
             } else {
                 self.line(name, format_args!("{millis}|ms|@{share:.6}"))
@@ -120,11 +122,11 @@ struct Batches {
 
 impl Batches {
     /// Adds a line, in a new batch where it does not fit.
-    fn add(&mut self, line: String) {
+    fn add(&mut self, line: &str) {
         if !self.last.text.is_empty() && self.last.text.len() + line.len() > self.room {
             self.full.push(std::mem::take(&mut self.last));
         }
-        self.last.text.push_str(&line);
+        self.last.text.push_str(line);
     }
 }
 
@@ -165,7 +167,9 @@ mod tests {
         metrics.config_load_success.inc();
         let second = report.gather(&metrics);
         assert_eq!(lines(&second, "|c"), [format!("{name}:3|c")]);
-        second.into_iter().for_each(|batch| report.sent(batch));
+        for batch in second {
+            report.sent(batch);
+        }
         metrics.config_load_success.inc();
         assert_eq!(lines(&report.gather(&metrics), "|c"), [format!("{name}:1|c")]);
     }
