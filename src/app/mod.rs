@@ -33,6 +33,7 @@ use crate::store::memory::MemoryStore;
 use crate::store::redis::{RedisConfig, RedisConfigError, RedisStore};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::readiness::Readiness;
+use crate::telemetry::spans::ExportError;
 use crate::transport::call::Calls;
 use crate::transport::grpc::{self, Health};
 use crate::transport::http::Http;
@@ -57,6 +58,9 @@ pub enum StartError {
     /// An address cannot be listened on.
     #[error(transparent)]
     Bind(#[from] BindError),
+    /// Calls cannot be traced.
+    #[error(transparent)]
+    Tracing(#[from] ExportError),
     /// The JSON face cannot be made.
     #[error(transparent)]
     Json(#[from] JsonError),
@@ -136,7 +140,8 @@ pub async fn build(options: Options) -> Result<App, StartError> {
 
     let bound = bind(&options.grpc).await?;
     let (http_listener, http) = bind_tcp(&options.http).await?;
-    let reports = Reports::open(&options.report, &decider).await?;
+    let spans = reports::spans(&options.report)?;
+    let reports = Reports::open(&options.report, &decider, spans.clone()).await?;
     let addresses = Addresses {
         grpc: bound.address.clone(),
         http,
@@ -144,7 +149,7 @@ pub async fn build(options: Options) -> Result<App, StartError> {
         debug: reports.debug(),
     };
 
-    let rls = Rls::new(decider.clone(), options.reference_codes);
+    let rls = Rls::new(decider.clone(), options.reference_codes).with_spans(spans);
     let health = Health::starting().await;
     let mut supervisor = Supervisor::new(&decider, readiness.clone(), health.clone());
     supervisor.tell(decider.store()).await;

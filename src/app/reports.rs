@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::RunError;
 use crate::decide::Decider;
 use crate::telemetry::metrics::MetricOptions;
+use crate::telemetry::spans::{ExportError, SpanOptions, Spans};
 use crate::telemetry::statsd::{Statsd, StatsdOptions};
 use crate::transport::listen::{BindError, HostPort, bind_tcp};
 use crate::transport::stats;
@@ -32,6 +33,8 @@ pub struct ReportOptions {
     pub prometheus: Option<PrometheusOptions>,
     /// Where the debug port listens.
     pub debug: Option<HostPort>,
+    /// How calls are traced, if they are.
+    pub spans: Option<SpanOptions>,
 }
 
 /// A port for Prometheus.
@@ -43,12 +46,18 @@ pub struct PrometheusOptions {
     pub path: String,
 }
 
+/// What makes spans, if calls are traced.
+pub(super) fn spans(options: &ReportOptions) -> Result<Spans, ExportError> {
+    options.spans.clone().map_or_else(|| Ok(Spans::default()), Spans::start)
+}
+
 /// Open ports, and what tells statsd.
 #[derive(Debug)]
 pub(super) struct Reports {
     prometheus: Option<Port>,
     debug: Option<Port>,
     statsd: Option<Statsd>,
+    spans: Spans,
 }
 
 #[derive(Debug)]
@@ -70,6 +79,7 @@ impl Reports {
     pub(super) async fn open(
         options: &ReportOptions,
         decider: &Arc<Decider>,
+        spans: Spans,
     ) -> Result<Self, BindError> {
         let metrics = decider.metrics();
         let prometheus = match &options.prometheus {
@@ -83,7 +93,7 @@ impl Reports {
             Some(listen) => Some(Port::open(listen, stats::debug(decider.clone())).await?),
         };
         let statsd = options.statsd.clone().map(|statsd| Statsd::new(statsd, metrics.clone()));
-        Ok(Self { prometheus, debug, statsd })
+        Ok(Self { prometheus, debug, statsd, spans })
     }
 
     /// Where Prometheus finds the metrics.
@@ -110,19 +120,20 @@ impl Reports {
         }
         let stop = CancellationToken::new();
         let statsd = self.statsd.map(|statsd| tokio::spawn(statsd.run(stop.clone())));
-        Telling { stop, statsd }
+        Telling { stop, statsd, spans: self.spans }
     }
 }
 
-/// What is telling statsd.
+/// What is telling statsd and collectors.
 #[derive(Debug)]
 pub(super) struct Telling {
     stop: CancellationToken,
     statsd: Option<JoinHandle<()>>,
+    spans: Spans,
 }
 
 impl Telling {
-    /// Tells it the rest.
+    /// Tells them the rest.
     pub(super) async fn finish(self) {
         self.stop.cancel();
         if let Some(statsd) = self.statsd
@@ -130,5 +141,6 @@ impl Telling {
         {
             tracing::warn!("statsd has not taken the last metrics");
         }
+        self.spans.finish().await;
     }
 }

@@ -3,6 +3,7 @@
 mod keeping;
 mod reaching;
 mod reporting;
+mod tracing;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -12,6 +13,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use keeping::Keeping;
 use keeping::TwoPasswords;
 use reporting::{Reporting, ReportingError};
+use tracing::Tracing;
 
 use super::bench::Bench;
 use super::simulate::Simulate;
@@ -131,6 +133,8 @@ pub struct Serve {
     keeping: Keeping,
     #[command(flatten)]
     reporting: Reporting,
+    #[command(flatten)]
+    tracing: Tracing,
     #[command(flatten)]
     running: Running,
 }
@@ -288,7 +292,7 @@ impl Serve {
             decide: self.answering.settings(&self.keeping),
             store: self.keeping.options()?,
             stop: StopOptions { drain_delay: self.running.drain_delay, grace: self.running.grace },
-            report: self.reporting.options()?,
+            report: self.reporting.options(self.tracing)?,
         })
     }
 }

@@ -7,4 +7,5 @@ pub mod logs;
 pub mod metrics;
 pub mod readiness;
 pub mod series;
+pub mod spans;
 pub mod statsd;

@@ -1,12 +1,14 @@
 //! The HTTP face: health for people and platforms, the RPC as JSON, metrics.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::rejection::BytesRejection;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::{DefaultBodyLimit, FromRequestParts, State};
 use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{any, get, post};
@@ -23,6 +25,7 @@ use crate::store::Store;
 use crate::telemetry::calls::Method;
 use crate::telemetry::logs::Clipped;
 use crate::telemetry::readiness::{ConfigState, Readiness};
+use crate::telemetry::spans::CallSpan;
 
 /// What each path is for; shown where a path is unknown.
 const PATHS: &str = "\
@@ -71,22 +74,41 @@ impl Http {
     }
 
     /// Answers the body of one `/json` call.
-    async fn answer(&self, body: Result<Bytes, BytesRejection>) -> Result<Response, Fault> {
+    async fn answer(
+        &self,
+        Begun(span): Begun,
+        body: Result<Bytes, BytesRejection>,
+    ) -> Result<Response, Fault> {
         let body = body.map_err(|rejected| Fault {
             status: rejected.status(),
             code: Code::InvalidArgument,
             message: rejected.body_text(),
         })?;
         let request = self.json.decode(&body)?;
-        let response = self.rls.answer_as(Method::Json, &request).await?;
+        let response = self.rls.answer_within(span, Method::Json, &request).await?;
         let over = response.overall_code == i32::from(rate_limit_response::Code::OverLimit);
         let status = if over { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::OK };
         Ok(json_response(status, self.json.encode(&response)?))
     }
 }
 
-async fn json(State(http): State<Http>, body: Result<Bytes, BytesRejection>) -> Response {
-    http.answer(body).await.unwrap_or_else(|fault| {
+/// The span of a `/json` call, if it has one.
+struct Begun(Option<CallSpan>);
+
+impl FromRequestParts<Http> for Begun {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, Infallible> {
+        Ok(Self(http.rls.spans().begin(Method::Json, &parts.headers)))
+    }
+}
+
+async fn json(
+    State(http): State<Http>,
+    span: Begun,
+    body: Result<Bytes, BytesRejection>,
+) -> Response {
+    http.answer(span, body).await.unwrap_or_else(|fault| {
         tracing::debug!(
             status = fault.status.as_u16(),
             reason = %Clipped(&fault.message),

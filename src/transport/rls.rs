@@ -10,22 +10,37 @@ use super::{direct, wire};
 use crate::decide::{Decider, RequestError};
 use crate::proto::admin_server::Admin;
 use crate::proto::rate_limit_service_server::RateLimitService;
-use crate::proto::{RateLimitRequest, RateLimitResponse, ResetRequest, ResetResponse};
+use crate::proto::{
+    RateLimitRequest, RateLimitResponse, ResetRequest, ResetResponse, rate_limit_response,
+};
 use crate::store::StoreError;
 use crate::telemetry::calls::Method;
+use crate::telemetry::spans::{CallSpan, Outcome, Spans};
 
 /// `envoy.service.ratelimit.v3.RateLimitService`, and `tidegate.v1.Admin`.
 #[derive(Clone, Debug)]
 pub struct Rls {
     decider: Arc<Decider>,
     reference_codes: bool,
+    spans: Spans,
 }
 
 impl Rls {
     /// The service over `decider`. With `reference_codes`, bad requests end with
     /// `UNKNOWN`, as in envoyproxy/ratelimit, instead of `INVALID_ARGUMENT`.
     pub fn new(decider: Arc<Decider>, reference_codes: bool) -> Self {
-        Self { decider, reference_codes }
+        Self { decider, reference_codes, spans: Spans::default() }
+    }
+
+    /// The same, with spans of its calls.
+    #[must_use]
+    pub fn with_spans(self, spans: Spans) -> Self {
+        Self { spans, ..self }
+    }
+
+    /// What makes spans of its calls.
+    pub const fn spans(&self) -> &Spans {
+        &self.spans
     }
 
     /// Answers one request; shared by the gRPC and the JSON face.
@@ -50,6 +65,32 @@ impl Rls {
         let start = Instant::now();
         let answer = self.decide(message).await;
         self.decider.metrics().calls.answered(method, start.elapsed());
+        answer
+    }
+
+    /// The same, as a span of the call that is one.
+    ///
+    /// # Errors
+    /// As [`Rls::answer`].
+    pub async fn answer_within(
+        &self,
+        span: Option<CallSpan>,
+        method: Method,
+        message: &RateLimitRequest,
+    ) -> Result<RateLimitResponse, Status> {
+        let answer = self.answer_as(method, message).await;
+        if let Some(span) = span {
+            let outcome = match &answer {
+                Ok(response) => {
+                    let over = i32::from(rate_limit_response::Code::OverLimit);
+                    Outcome::Decided { over_limit: response.overall_code == over }
+                }
+                Err(status) => {
+                    Outcome::Failed { code: status.code().into(), message: status.message() }
+                }
+            };
+            span.answered(&message.domain, message.descriptors.len(), outcome);
+        }
         answer
     }
 
@@ -139,7 +180,9 @@ impl RateLimitService for Rls {
         &self,
         request: Request<RateLimitRequest>,
     ) -> Result<Response<RateLimitResponse>, Status> {
-        self.answer(request.get_ref()).await.map(Response::new)
+        let method = Method::ShouldRateLimit;
+        let span = self.spans.begin(method, request.metadata().as_ref());
+        self.answer_within(span, method, request.get_ref()).await.map(Response::new)
     }
 }
 

@@ -6,6 +6,7 @@ use std::num::NonZeroUsize;
 use axum::http::uri::PathAndQuery;
 use clap::{ArgAction, Args, ValueEnum};
 
+use super::tracing::Tracing;
 use crate::app::{PrometheusOptions, ReportOptions};
 use crate::cli::values::{Value, count, parsed, span, truth};
 use crate::telemetry::metrics::{LABELS, MetricOptions};
@@ -145,9 +146,9 @@ impl Reporting {
     ///
     /// # Errors
     /// If what was given contradicts itself.
-    pub(super) fn options(self) -> Result<ReportOptions, ReportingError> {
+    pub(super) fn options(self, tracing: Tracing) -> Result<ReportOptions, ReportingError> {
         if self.prometheus_mapper_yaml.is_some() {
-            tracing::warn!(
+            ::tracing::warn!(
                 "PROMETHEUS_MAPPER_YAML has no effect: names and labels are always those of the \
                  default mapping"
             );
@@ -164,7 +165,8 @@ impl Reporting {
             labels,
             samples: statsd.is_some(),
         };
-        Ok(ReportOptions { metrics, statsd, prometheus, debug: self.debug_listen })
+        let (debug, spans) = (self.debug_listen, tracing.options());
+        Ok(ReportOptions { metrics, statsd, prometheus, debug, spans })
     }
 
     fn statsd(&self) -> Result<Option<StatsdOptions>, ReportingError> {
