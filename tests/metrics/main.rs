@@ -9,6 +9,7 @@ mod named;
 mod ports;
 mod splits;
 mod statsd;
+mod traces;
 
 use support::ask;
 use support::process::{Launch, Running};

@@ -73,7 +73,8 @@ impl Collector {
 
     fn spans(&self) -> Vec<Span> {
         let told = self.0.lock().expect("not poisoned");
-        let scopes = told.iter().flat_map(|one| &one.resource_spans).flat_map(|one| &one.scope_spans);
+        let scopes =
+            told.iter().flat_map(|one| &one.resource_spans).flat_map(|one| &one.scope_spans);
         scopes.flat_map(|scope| scope.spans.clone()).collect()
     }
 
@@ -172,7 +173,8 @@ async fn the_end_of_the_process_sends_what_is_left_by_grpc() {
 async fn the_caller_decides_before_the_sampling_rate_does() {
     let (collector, url) = Collector::http().await;
     let mut service =
-        launch(RULES, |launch| traced(&url, "http")(launch).env("TRACING_SAMPLING_RATE", "0")).await;
+        launch(RULES, |launch| traced(&url, "http")(launch).env("TRACING_SAMPLING_RATE", "0"))
+            .await;
     for _ in 0..20 {
         service.ask("[one=x]").await;
     }
