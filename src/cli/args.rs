@@ -13,7 +13,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use keeping::Keeping;
 use keeping::TwoPasswords;
 use reporting::{Reporting, ReportingError};
-use tracing::Tracing;
+use tracing::Traces;
 
 use super::bench::Bench;
 use super::simulate::Simulate;
@@ -134,7 +134,7 @@ pub struct Serve {
     #[command(flatten)]
     reporting: Reporting,
     #[command(flatten)]
-    tracing: Tracing,
+    tracing: Traces,
     #[command(flatten)]
     running: Running,
 }

@@ -52,7 +52,8 @@ impl Calls {
         self: Arc<Self>,
         mut request: Request<Incoming>,
     ) -> Result<Response<Reply>, Infallible> {
-        if !is_direct(&request) {
+        // A call that is traced has a span around it, which the routes give it.
+        if self.rls.spans().is_on() || !is_direct(&request) {
             return self.route(request.map(|rest| Replayed { first: None, rest })).await;
         }
         let first = first_data(request.body_mut()).await;

@@ -75,8 +75,9 @@ async fn check(fault: Fault, calls: &[Call], healed: Instant, rig: &mut Rig) {
     let most = CAP * (1 + losses);
     assert!(admitted.count() <= most, "{what}: more than {most} of the rule capped passed");
     let decided = "ratelimit_service_response_time_seconds_";
-    let all = rig.metric(&format!("{decided}count"));
-    let slow = all - rig.metric(&format!("{decided}bucket{{le=\"0.02\"}}"));
+    let method = "grpc_method=\"ShouldRateLimit\"";
+    let all = rig.metric(&format!("{decided}count{{{method}}}"));
+    let slow = all - rig.metric(&format!("{decided}bucket{{{method},le=\"0.02\"}}"));
     println!("FIGURES {what}: {slow} of {all} calls took the service itself more than 20 ms");
     let degraded = calls.iter().filter(|call| call.rule == "closed" && call.answer == "OVER");
     let last = degraded.map(|call| call.at).max();

@@ -96,7 +96,7 @@ fn text(attributes: &[KeyValue], key: &str) -> Option<String> {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 fn traced(url: &str, protocol: &str) -> impl FnOnce(Launch) -> Launch {

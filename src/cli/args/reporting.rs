@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use axum::http::uri::PathAndQuery;
 use clap::{ArgAction, Args, ValueEnum};
 
-use super::tracing::Tracing;
+use super::tracing::Traces;
 use crate::app::{PrometheusOptions, ReportOptions};
 use crate::cli::values::{Value, count, parsed, span, truth};
 use crate::telemetry::metrics::{LABELS, MetricOptions};
@@ -146,7 +146,7 @@ impl Reporting {
     ///
     /// # Errors
     /// If what was given contradicts itself.
-    pub(super) fn options(self, tracing: Tracing) -> Result<ReportOptions, ReportingError> {
+    pub(super) fn options(self, tracing: Traces) -> Result<ReportOptions, ReportingError> {
         if self.prometheus_mapper_yaml.is_some() {
             ::tracing::warn!(
                 "PROMETHEUS_MAPPER_YAML has no effect: names and labels are always those of the \

@@ -8,15 +8,15 @@ use crate::telemetry::spans::{OtlpProtocol, SpanOptions};
 /// How calls are traced.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Traces")]
-pub(super) struct Tracing {
+pub(super) struct Traces {
     /// Send spans of calls to a collector of OpenTelemetry, where
     /// `OTEL_EXPORTER_OTLP_ENDPOINT` says.
     #[arg(
-        long, env = "TRACING_ENABLED", value_name = "BOOL", value_parser = Value(truth),
+        id = "tracing", long = "tracing", env = "TRACING_ENABLED", value_name = "BOOL", value_parser = Value(truth),
         num_args = 0..=1, require_equals = true, default_missing_value = "true",
         default_value = "false", action = ArgAction::Set
     )]
-    tracing: bool,
+    enabled: bool,
     /// How spans travel.
     #[arg(
         long,
@@ -52,11 +52,11 @@ enum ProtocolArg {
     Grpc,
 }
 
-impl Tracing {
+impl Traces {
     /// The same for the service; `None` if calls are not traced.
     pub(super) fn options(self) -> Option<SpanOptions> {
         let given = |text: Option<String>| text.filter(|text| !text.is_empty());
-        self.tracing.then(|| SpanOptions {
+        self.enabled.then(|| SpanOptions {
             protocol: match self.tracing_protocol {
                 ProtocolArg::Http => OtlpProtocol::Http,
                 ProtocolArg::Grpc => OtlpProtocol::Grpc,

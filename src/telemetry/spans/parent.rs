@@ -1,7 +1,7 @@
 //! The span that a call is part of, as its headers tell: in the notation of the
 //! W3C, or in either of Zipkin's (B3), which Envoy's Zipkin tracer writes.
 
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, HeaderName};
 use opentelemetry::Context;
 use opentelemetry::propagation::{Extractor, TextMapPropagator as _};
 use opentelemetry::trace::{
@@ -36,22 +36,19 @@ impl Extractor for Headers<'_> {
     }
 
     fn keys(&self) -> Vec<&str> {
-        self.0.keys().map(|name| name.as_str()).collect()
+        self.0.keys().map(HeaderName::as_str).collect()
     }
 }
 
 fn zipkin(headers: &HeaderMap) -> Option<SpanContext> {
     let headers = Headers(headers);
-    let (trace, span, sampled) = match headers.text("b3") {
-        Some(single) => {
-            let mut parts = single.split('-');
-            (parts.next()?, parts.next()?, parts.next().is_some_and(|state| state != "0"))
-        }
-        None => {
-            let sampled = headers.text("x-b3-sampled").is_some_and(|said| said != "0")
-                || headers.text("x-b3-flags") == Some("1");
-            (headers.text("x-b3-traceid")?, headers.text("x-b3-spanid")?, sampled)
-        }
+    let (trace, span, sampled) = if let Some(single) = headers.text("b3") {
+        let mut parts = single.split('-');
+        (parts.next()?, parts.next()?, parts.next().is_some_and(|state| state != "0"))
+    } else {
+        let sampled = headers.text("x-b3-sampled").is_some_and(|said| said != "0")
+            || headers.text("x-b3-flags") == Some("1");
+        (headers.text("x-b3-traceid")?, headers.text("x-b3-spanid")?, sampled)
     };
     let flags = if sampled { TraceFlags::SAMPLED } else { TraceFlags::default() };
     let (trace, span) = (TraceId::from_hex(trace).ok()?, SpanId::from_hex(span).ok()?);
@@ -61,7 +58,7 @@ fn zipkin(headers: &HeaderMap) -> Option<SpanContext> {
 
 #[cfg(test)]
 mod tests {
-    use axum::http::{HeaderName, HeaderValue};
+    use axum::http::HeaderValue;
 
     use super::*;
 
@@ -93,13 +90,13 @@ mod tests {
         assert_eq!(read(&[("b3", format!("{TRACE}-{SPAN}-0"))]), unsampled);
         assert_eq!(read(&[trace, span, ("x-b3-sampled", "0".into())]), unsampled);
         let short = read(&[("b3", format!("{SPAN}-{SPAN}-1"))]);
-        assert_eq!(short, Some(format!("{:0>32}-{SPAN}-true", SPAN)));
+        assert_eq!(short, Some(format!("{SPAN:0>32}-{SPAN}-true")));
     }
 
     #[test]
     fn what_is_no_parent_is_none() {
         assert_eq!(read(&[]), None);
-        for text in ["", "0", "-", "x-y-z", &format!("{TRACE}"), &format!("{TRACE}-0-1")] {
+        for text in ["", "0", "-", "x-y-z", TRACE, &format!("{TRACE}-0-1")] {
             assert_eq!(read(&[("b3", text.to_owned())]), None, "{text}");
             assert_eq!(read(&[("traceparent", text.to_owned())]), None, "{text}");
         }
