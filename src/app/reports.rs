@@ -90,10 +90,17 @@ impl Reports {
         };
         let debug = match &options.debug {
             None => None,
-            Some(listen) => Some(Port::open(listen, stats::debug(decider.clone())).await?),
+            Some(listen) => Self::debug_port(listen, decider).await,
         };
         let statsd = options.statsd.clone().map(|statsd| Statsd::new(statsd, metrics.clone()));
         Ok(Self { prometheus, debug, statsd, spans })
+    }
+
+    /// The debug port. Nobody's requests depend on it, so the service does without
+    /// where it cannot be had, as the reference does.
+    async fn debug_port(listen: &HostPort, decider: &Arc<Decider>) -> Option<Port> {
+        let opened = Port::open(listen, stats::debug(decider.clone())).await;
+        opened.map_err(|error| tracing::error!(%error, "there is no debug port")).ok()
     }
 
     /// Where Prometheus finds the metrics.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use prometheus::{Histogram, HistogramOpts, HistogramVec, IntCounter};
 
-use super::metrics::Maker;
+use super::maker::Maker;
 
 /// The name of the histogram.
 pub const RESPONSE_TIME: &str = "ratelimit_service_response_time_seconds";

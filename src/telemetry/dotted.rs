@@ -87,6 +87,8 @@ fn name(family: &str, metric: &Metric) -> String {
         Some("total_requests") => {
             format!("ratelimit_server.{}.total_requests", label("grpc_method"))
         }
+        // The reference has one for each domain that anybody names.
+        Some("domain_not_found") => "ratelimit.service.rate_limit._unknown.domain_not_found".into(),
         _ if family == RESPONSE_TIME => response_time(&label("grpc_method")),
         Some(rest) => match rest.strip_prefix("rate_limit_") {
             Some(what) => {
@@ -132,6 +134,7 @@ mod tests {
             "ratelimit.service.rate_limit.a_b.k_v.total_hits",
             "ratelimit.service.rate_limit.d.k.l_/x.y.m.within_limit",
             "ratelimit.service.config_load_success",
+            "ratelimit.service.rate_limit._unknown.domain_not_found",
             "ratelimit.service.global_shadow_mode",
         ] {
             assert_eq!(value(name), Some(StatValue::Counter(0)), "{name}");

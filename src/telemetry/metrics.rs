@@ -2,7 +2,6 @@
 //! a closed set; those that come from requests, since rules ask for it, are
 //! bounded in number and length by [`series`](super::series).
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -11,25 +10,13 @@ use prometheus::proto::MetricFamily;
 use prometheus::{IntCounter, IntCounterVec, IntGauge, Opts, Registry, TextEncoder};
 
 use super::calls::Calls;
+use super::maker::Maker;
+pub use super::maker::{Description, LABELS};
 use super::series::{Counters, NameBuf, NamedSeries, Sanitizer};
 use crate::limit::{Cost, Verdict};
 use crate::units::Hits;
 
 const RULE_LABELS: &[&str] = &["domain", "key1", "key2"];
-/// All labels that metrics have by themselves.
-pub const LABELS: &[&str] =
-    &["domain", "key1", "key2", "err_type", "grpc_method", "kind", "mode", "to", "le", "quantile"];
-
-/// What there is to know of a metric.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Description {
-    /// Its name.
-    pub name: String,
-    /// What it tells.
-    pub help: String,
-    /// The labels that tell its series apart.
-    pub labels: Vec<String>,
-}
 
 /// What may be chosen about metrics.
 #[derive(Clone, Debug)]
@@ -127,10 +114,7 @@ impl Metrics {
     /// # Panics
     /// Never: names are constants, each registered once in a new registry.
     pub fn with(options: MetricOptions) -> Self {
-        let labels = (!options.labels.is_empty()).then_some(options.labels);
-        let registry = Registry::new_custom(None, labels);
-        let registry = registry.expect("without a prefix there is no bad one");
-        let make = Maker { registry, described: RefCell::default() };
+        let make = Maker::new(options.labels);
         Self {
             rules: RuleMetrics::new(&make),
             named: Arc::new(NamedSeries::new(options.max_series, options.sanitizer)),
@@ -186,8 +170,8 @@ impl Metrics {
                 "tidegate_memory_evicted",
                 "Live counters given up to stay within the memory bound",
             ),
-            described: make.described.into_inner().into(),
-            registry: make.registry,
+            described: make.descriptions(),
+            registry: make.registry(),
         }
     }
 
@@ -251,41 +235,6 @@ impl Metrics {
 impl Default for Metrics {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-/// Makes metrics and registers them. Unreachable failures (a malformed or
-/// repeated constant name) show as a panic in every test that makes metrics.
-pub(super) struct Maker {
-    registry: Registry,
-    described: RefCell<Vec<Description>>,
-}
-
-impl Maker {
-    fn counter(&self, name: &str, help: &str) -> IntCounter {
-        self.registered(IntCounter::new(name, help))
-    }
-
-    fn gauge(&self, name: &str, help: &str) -> IntGauge {
-        self.registered(IntGauge::new(name, help))
-    }
-
-    pub(super) fn labelled(&self, name: &str, help: &str, label: &str) -> IntCounterVec {
-        self.registered(IntCounterVec::new(Opts::new(name, help), &[label]))
-    }
-
-    pub(super) fn registered<M>(&self, metric: prometheus::Result<M>) -> M
-    where
-        M: prometheus::core::Collector + Clone + 'static,
-    {
-        let metric = metric.expect("metric names are constant and valid");
-        for desc in metric.desc() {
-            let (name, help) = (desc.fq_name.clone(), desc.help.clone());
-            let description = Description { name, help, labels: desc.variable_labels.clone() };
-            self.described.borrow_mut().push(description);
-        }
-        self.registry.register(Box::new(metric.clone())).expect("metric names are distinct");
-        metric
     }
 }
 

@@ -4,6 +4,7 @@ pub mod calls;
 pub mod dotted;
 
 pub mod logs;
+mod maker;
 pub mod metrics;
 pub mod readiness;
 pub mod series;

@@ -58,7 +58,8 @@ fn rules(policies: &Policies) -> String {
 fn limits(rule: &Rule) -> Vec<String> {
     let line = |unit: &str, requests_per_unit: u32| {
         let spec = &rule.spec;
-        let key = rule.stat_key.escape_debug();
+        // One line is one limit, whatever stands in a rule.
+        let key = rule.stat_key.replace(char::is_control, "_");
         format!(
             "{key}: unit={unit} requests_per_unit={requests_per_unit}, shadow_mode: {}, \
              quota_mode: {}\n",

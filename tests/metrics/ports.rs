@@ -1,7 +1,7 @@
 //! The debug port and the one for Prometheus.
 
 use crate::support::http::{call, get};
-use crate::support::process::Launch;
+use crate::support::process::{Launch, eventually};
 use crate::{launch, start};
 
 const RULES: &str = "  - key: a
@@ -81,12 +81,18 @@ async fn prometheus_may_have_a_port_of_its_own() {
     let answer = get(&port, "/stats/prom");
     assert_eq!(answer.status, 200);
     assert!(answer.head.contains("text/plain; version=0.0.4"), "{}", answer.head);
-    let series = "ratelimit_service_config_load_success{env=\"prod\",zone=\"b\"} 1";
-    assert!(answer.body.lines().any(|line| line == series), "{}", answer.body);
+    // Labels have no order.
+    let labels = ["env=\"prod\"", "zone=\"b\""];
+    let tagged = |text: &str| {
+        let mut series = text.lines().filter(|line| !line.starts_with('#'));
+        series.all(|line| labels.iter().all(|label| line.contains(label)))
+    };
+    assert!(answer.body.contains("ratelimit_service_config_load_success{"), "{}", answer.body);
+    assert!(tagged(&answer.body), "{}", answer.body);
     let other = get(&port, "/metrics");
     assert_eq!(other.status, 404);
     assert!(other.body.contains("/stats/prom"), "{}", other.body);
-    assert!(service.exposition().contains(series), "the HTTP port has them as well");
+    assert!(tagged(&service.exposition()), "the HTTP port has them as well");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -128,7 +134,14 @@ fn what_contradicts_itself_or_is_taken_is_told() {
         assert_eq!(ended.status.code(), Some(status), "{variables:?}: {}", ended.stderr);
         assert!(ended.stderr.contains(told), "{variables:?}: {}", ended.stderr);
     }
-    let ended = Launch::serve(&config).args(["--debug-listen", &taken]).output();
+    let launch = Launch::serve(&config).env("USE_PROMETHEUS", "true");
+    let ended = launch.env("PROMETHEUS_ADDR", &taken).output();
     assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
-    assert!(ended.stderr.contains(&taken) && ended.stderr.contains("--debug-listen"));
+    assert!(ended.stderr.contains(&taken) && ended.stderr.contains("--prometheus-addr"));
+    // Only the debug port can be done without.
+    let running = Launch::serve(&config).args(["--debug-listen", &taken]).start();
+    assert!(!running.greeting.contains("  debug  "));
+    let told =
+        || running.log().contains("there is no debug port") && running.log().contains(&taken);
+    eventually("it is told", told);
 }
