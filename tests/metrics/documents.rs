@@ -24,7 +24,8 @@ fn ticked(cell: &str) -> Vec<String> {
 #[test]
 fn the_document_lists_every_metric_with_its_labels_and_no_other() {
     let mut listed = BTreeMap::new();
-    for row in DOCUMENT.lines().filter(|line| line.starts_with("| `")) {
+    let (lists, _) = DOCUMENT.split_once("\n## Dotted names").expect("a part with other tables");
+    for row in lists.lines().filter(|line| line.starts_with("| `")) {
         let cells: Vec<&str> = row.trim_matches('|').split('|').collect();
         let name = ticked(cells[0]).remove(0);
         let is_a_name = name.chars().all(|c| c == '_' || c.is_ascii_lowercase());
