@@ -1,5 +1,7 @@
 //! Puts the parts together, starts them and stops them.
 
+mod adopt;
+mod config;
 mod options;
 mod reload;
 mod reports;
@@ -17,17 +19,18 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-pub use options::{ByteSize, Options, StopOptions, StoreArg, StoreOptions};
+pub use options::{ByteSize, ConfigSource, Options, StopOptions, StoreArg, StoreOptions};
 pub use reload::Reloader;
 pub use reports::{PrometheusOptions, ReportOptions};
 pub use supervise::StoreMissing;
 
+use config::{Configuration, Followed};
 use reports::Reports;
 use supervise::Supervisor;
 
 use crate::clock::Clock;
 use crate::decide::Decider;
-use crate::policy::{LoadError, Signature, load};
+use crate::policy::LoadError;
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
 use crate::store::redis::{RedisConfig, RedisConfigError, RedisStore};
@@ -41,7 +44,6 @@ use crate::transport::json::JsonError;
 use crate::transport::listen::{Address, BindError, Bound, bind, bind_tcp};
 use crate::transport::rls::Rls;
 use crate::transport::workers::{self, WorkerError};
-use crate::units::Span;
 
 /// Why the service cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -107,8 +109,7 @@ pub struct App {
     grpc: Grpc,
     http: (TcpListener, axum::Router),
     addresses: Addresses,
-    reloader: Reloader,
-    reload_interval: Span,
+    followed: Followed,
     supervisor: Supervisor,
     reports: Reports,
     threads: NonZeroUsize,
@@ -129,14 +130,12 @@ struct Grpc {
 /// If the policies are bad, or anything cannot be opened.
 pub async fn build(options: Options) -> Result<App, StartError> {
     let metrics = Metrics::with(options.report.metrics.clone());
-    let signature = Signature::of(&options.config);
-    let policies = load(&options.config, options.load, &metrics)?;
-    metrics.config_load_success.inc();
+    let configuration = Configuration::first(options.config, options.load, &metrics)?;
     let store = open_store(&options.store)?;
     supervise::first_answer(&store, options.store.required).await?;
+    let Configuration { policies, readiness, source } = configuration;
     let decider = Decider::new(policies, store, Clock::default(), options.decide, metrics);
-    let decider = Arc::new(decider);
-    let readiness = Arc::new(Readiness::new(options.config.display().to_string()));
+    let (decider, readiness) = (Arc::new(decider), Arc::new(readiness));
 
     let bound = bind(&options.grpc).await?;
     let (http_listener, http) = bind_tcp(&options.http).await?;
@@ -155,16 +154,14 @@ pub async fn build(options: Options) -> Result<App, StartError> {
     supervisor.tell(decider.store()).await;
     let calls = Arc::new(Calls::new(rls.clone(), grpc::services(rls.clone(), &health)?));
     let router = Http::new(rls, decider.clone(), readiness.clone())?.router();
-    let reloader =
-        Reloader::new(options.config, options.load, decider.clone(), readiness.clone(), signature);
+    let followed = source.followed(options.load, decider.clone(), readiness.clone());
     Ok(App {
         decider,
         readiness,
         grpc: Grpc { bound, calls, health },
         http: (http_listener, router),
         addresses,
-        reloader,
-        reload_interval: options.reload_interval,
+        followed,
         supervisor,
         reports,
         threads: options.threads,
@@ -221,10 +218,12 @@ impl App {
         let telling = self.reports.start(&mut servers, &closing);
         tracing::info!(grpc = %self.addresses.grpc, http = %self.addresses.http, "serving");
         let mut supervision = JoinSet::new();
-        if let Store::Redis(redis) = self.decider.store() {
-            supervision.spawn(self.supervisor.run(redis.health()));
-        }
-        let _background = start_background(self.reloader, self.reload_interval, self.decider);
+        let changes = match self.decider.store() {
+            Store::Memory(_) => None,
+            Store::Redis(redis) => Some(redis.health()),
+        };
+        supervision.spawn(self.supervisor.run(changes));
+        let _background = start_background(self.followed, self.decider);
 
         tokio::select! {
             () = stop => {}
@@ -273,11 +272,9 @@ fn failure(ended: Option<Result<Result<(), RunError>, JoinError>>) -> RunError {
 }
 
 /// Starts what goes on beside the calls. It ends when the set is dropped.
-fn start_background(reloader: Reloader, interval: Span, decider: Arc<Decider>) -> JoinSet<()> {
+fn start_background(followed: Followed, decider: Arc<Decider>) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
-    if !interval.is_zero() {
-        tasks.spawn(reloader.run(interval));
-    }
+    tasks.spawn(followed.run());
     tasks.spawn(sweep::run(decider));
     tasks
 }

@@ -11,16 +11,15 @@ use crate::policy::LoadOptions;
 use crate::store::redis::{Credentials, ScriptRuntime, Tls};
 use crate::transport::listen::{HostPort, Listen};
 use crate::units::Span;
+use crate::xds::XdsOptions;
 
 /// How the service runs.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The file or directory of the policies.
-    pub config: PathBuf,
+    /// Where the policies come from.
+    pub config: ConfigSource,
     /// How to read them.
     pub load: LoadOptions,
-    /// How often to look for changes; zero for never.
-    pub reload_interval: Span,
     /// Where counters live.
     pub store: StoreOptions,
     /// Where gRPC listens.
@@ -37,6 +36,29 @@ pub struct Options {
     pub stop: StopOptions,
     /// Whom it tells of itself.
     pub report: ReportOptions,
+}
+
+/// Where policies come from.
+#[derive(Clone, Debug)]
+pub enum ConfigSource {
+    /// Files.
+    Files {
+        /// The file, or the directory of files.
+        path: PathBuf,
+        /// How often to look for changes; zero for never.
+        reload_interval: Span,
+    },
+    /// A control plane.
+    Xds(XdsOptions),
+}
+
+impl fmt::Display for ConfigSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Files { path, .. } => path.display().fmt(f),
+            Self::Xds(options) => write!(f, "xds://{}", options.server),
+        }
+    }
 }
 
 /// Where counters live, and within which bounds.

@@ -1,5 +1,5 @@
-//! Follows what is known of the store, and tells: in metrics, in readiness and
-//! in the health that gRPC clients see.
+//! Follows what is known of the store and of the first configuration, and tells:
+//! in metrics, in readiness and in the health that gRPC clients see.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -93,15 +93,24 @@ impl Supervisor {
         self.turn().await;
     }
 
-    /// Tells every change, for ever.
-    pub(super) async fn run(mut self, mut changes: watch::Receiver<StoreHealth>) {
+    /// Tells every change of the store, if it can change, and that the first
+    /// configuration has come, for ever.
+    pub(super) async fn run(mut self, mut changes: Option<watch::Receiver<StoreHealth>>) {
+        let readiness = Arc::clone(&self.readiness);
         loop {
-            let health = changes.borrow_and_update().clone();
-            if self.follow(&health) {
+            let health = changes.as_mut().map(|changes| changes.borrow_and_update().clone());
+            if health.is_some_and(|health| self.follow(&health)) {
                 self.turn().await;
             }
-            if changes.changed().await.is_err() {
-                return;
+            let store = async {
+                match &mut changes {
+                    Some(changes) => changes.changed().await.is_ok(),
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                alive = store => if !alive { changes = None },
+                () = readiness.turned() => self.turn().await,
             }
         }
     }

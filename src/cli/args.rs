@@ -4,6 +4,7 @@ mod keeping;
 mod reaching;
 mod reporting;
 mod tracing;
+mod xds;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -14,11 +15,12 @@ use keeping::Keeping;
 use keeping::TwoPasswords;
 use reporting::{Reporting, ReportingError};
 use tracing::Traces;
+use xds::Xds;
 
 use super::bench::Bench;
 use super::simulate::Simulate;
 use super::values::{Value, count, header_name, parsed, ratio, span, truth};
-use crate::app::{Options, StopOptions};
+use crate::app::{ConfigSource, Options, StopOptions};
 use crate::decide::{HeaderNames, Settings};
 use crate::policy::LoadOptions;
 use crate::telemetry::logs::{LogFormat, LogLevel};
@@ -127,6 +129,8 @@ pub struct Serve {
         value_parser = Value(span), help_heading = "Policies"
     )]
     reload_interval: Span,
+    #[command(flatten)]
+    xds: Xds,
     #[command(flatten)]
     answering: Answering,
     #[command(flatten)]
@@ -281,10 +285,11 @@ impl Serve {
     /// # Errors
     /// If what was given contradicts itself.
     pub fn options(self) -> Result<Options, UsageError> {
+        let files =
+            ConfigSource::Files { path: self.config, reload_interval: self.reload_interval };
         Ok(Options {
-            config: self.config,
+            config: self.xds.options().map_or(files, ConfigSource::Xds),
             load: self.reading.options(),
-            reload_interval: self.reload_interval,
             grpc: self.listen,
             http: self.http_listen,
             threads: self.running.threads.and_then(NonZeroUsize::new).unwrap_or_else(cores),

@@ -65,7 +65,7 @@ async fn serve(options: Options) -> Result<(), ServeError> {
     let greeting = format!(
         "tidegate {} serves {}, counters in {}",
         env!("CARGO_PKG_VERSION"),
-        options.config.display(),
+        options.config,
         options.store.place
     );
     let app = tokio::select! {
@@ -85,16 +85,19 @@ async fn serve(options: Options) -> Result<(), ServeError> {
 fn introduction(app: &App) -> String {
     let policies = app.decider().policies();
     let Addresses { grpc, http, prometheus, debug } = app.addresses();
-    let mut text = format!(
-        "  {} with {}\n  gRPC  {grpc}\n  HTTP  {http}\n",
-        counted(policies.len(), "domain"),
-        counted(policies.rule_count(), "rule")
+    let loaded = policies.as_ref().map_or_else(
+        || "no rules yet".to_owned(),
+        |policies| {
+            let (domains, rules) = (policies.len(), policies.rule_count());
+            format!("{} with {}", counted(domains, "domain"), counted(rules, "rule"))
+        },
     );
+    let mut text = format!("  {loaded}\n  gRPC  {grpc}\n  HTTP  {http}\n");
     // Writing to a string cannot fail.
     for (name, address) in [("metrics", prometheus), ("debug", debug)] {
         let _ = address.map(|address| writeln!(text, "  {name}  {address}"));
     }
-    let _ = write!(text, "try:\n  {}", example_call(&policies, grpc));
+    let _ = write!(text, "try:\n  {}", example_call(&policies.unwrap_or_default(), grpc));
     text
 }
 

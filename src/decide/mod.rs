@@ -9,7 +9,7 @@ mod settings;
 
 use std::sync::Arc;
 
-use arc_swap::{ArcSwap, Guard};
+use arc_swap::{ArcSwapOption, Guard};
 use smallvec::smallvec;
 
 pub use combine::{Applied, Code, Decision, HeaderValues, Status, Statuses};
@@ -44,7 +44,7 @@ struct Asked<'s> {
 /// Decides requests. Shared by all transports, behind an `Arc`.
 #[derive(Debug)]
 pub struct Decider {
-    policies: ArcSwap<Policies>,
+    policies: ArcSwapOption<Policies>,
     store: Store,
     clock: Clock,
     settings: Settings,
@@ -53,9 +53,9 @@ pub struct Decider {
 }
 
 impl Decider {
-    /// A decider over `policies` and `store`.
+    /// A decider over `policies`, which may come later, and `store`.
     pub fn new(
-        policies: Policies,
+        policies: Option<Policies>,
         store: Store,
         clock: Clock,
         settings: Settings,
@@ -66,25 +66,25 @@ impl Decider {
             // A series that is there from the start can be alerted on.
             metrics.degraded_decisions.with_label_values(&[mode.name()]);
         }
-        let policies = ArcSwap::from_pointee(policies);
+        let policies = ArcSwapOption::from_pointee(policies);
         Self { policies, store, clock, settings, metrics, fallback }
     }
 
-    /// The rules in force. Take them once per request: a request sees one set
-    /// of rules, whatever a reload does meanwhile.
-    pub fn policies(&self) -> Arc<Policies> {
+    /// The rules in force, once there are some. Take them once per request: a
+    /// request sees one set of rules, whatever a reload does meanwhile.
+    pub fn policies(&self) -> Option<Arc<Policies>> {
         self.policies.load_full()
     }
 
     /// The rules in force, for a request that does not wait: cheaper, since
     /// threads do not share a count of who holds them.
-    pub fn policies_now(&self) -> Guard<Arc<Policies>> {
+    pub fn policies_now(&self) -> Guard<Option<Arc<Policies>>> {
         self.policies.load()
     }
 
     /// Puts other rules in force. Counters stay.
     pub fn replace_policies(&self, policies: Policies) {
-        self.policies.store(Arc::new(policies));
+        self.policies.store(Some(Arc::new(policies)));
     }
 
     /// The store behind the decisions.

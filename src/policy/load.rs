@@ -1,18 +1,21 @@
-//! Reads policies from files or texts.
+//! Reads policies from files, texts or the resources of a control plane.
 
 use std::path::Path;
 use std::sync::Arc;
+
+use prost_types::Any;
 
 use super::draft::enact;
 use super::fault::{Fault, Faults, LoadError, Place, Position};
 pub use super::lower::LoadOptions;
 use super::lower::{lower, lower_rates};
 use super::raw::RawDomain;
+pub use super::resource::TYPE_URL;
 use super::rule::Quota;
 use super::source::{self, Source};
 use super::tree::Policies;
 use super::yaml::{Parsed, Problem};
-use super::{read, yaml};
+use super::{read, resource, yaml};
 use crate::telemetry::metrics::Metrics;
 
 /// Reads the policies at `path`, a file or a directory of `*.yaml` and `*.yml`
@@ -39,6 +42,25 @@ pub fn load_texts(
         .iter()
         .map(|(name, text)| Source { name: (*name).into(), bytes: text.as_bytes().to_vec() });
     load_sources(sources.collect(), options, metrics, Faults::default())
+}
+
+/// Reads policies from the resources of a control plane, which messages call by
+/// their names.
+///
+/// # Errors
+/// Every fault of every resource. Nothing is counted in `metrics` then.
+pub fn load_resources(
+    resources: &[Any],
+    options: LoadOptions,
+    metrics: &Metrics,
+) -> Result<Policies, LoadError> {
+    let mut faults = Faults::default();
+    let mut resources = resource::unpack(resources, &mut faults);
+    // As with files: nothing depends on the order in which they come.
+    resources.sort_by(|a, b| (&a.name, &a.domain).cmp(&(&b.name, &b.domain)));
+    let raws = resources.into_iter().map(|it| resource::document(it, &mut faults)).collect();
+    let drafts = lower(raws, options, &mut faults);
+    faults.unless_any(drafts).map(|drafts| enact(drafts, metrics))
 }
 
 /// Reads the limits of a `rate_limit` that stands alone, several `rates`

@@ -123,11 +123,6 @@ impl Lowering<'_> {
             let fault = self.fault(at, "descriptor has empty key");
             self.faults.push(fault.hint("every descriptor needs `key: NAME`"));
         }
-        if let Some(located) = raw.key.given().filter(|_| key.contains('*')) {
-            let message = format!("descriptor key {} contains '*'", quoted(key));
-            let hint = "keys are compared whole, only values may hold wildcards";
-            self.faults.push(self.fault(located.at, message).hint(hint));
-        }
         let Some(share) = raw.share_threshold.given().filter(|share| share.value) else { return };
         if Pattern::parse(raw.value.text()).is_none() && !matches!(raw.value, Field::Faulty) {
             let message = format!(

@@ -1,7 +1,7 @@
 //! What a source of rules says, before anyone has asked whether it makes sense.
 //!
-//! Every source (files today) fills these structs; `lower` turns them into
-//! rules and knows nothing of where they came from.
+//! Every source (files, resources of a control plane) fills these structs;
+//! `lower` turns them into rules and knows nothing of where they came from.
 
 mod limit;
 

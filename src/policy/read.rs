@@ -101,7 +101,7 @@ impl Reader<'_> {
         let mut raw = RawDescriptor { at, ..RawDescriptor::default() };
         for Given { name, at, node } in self.fields(Section::Descriptor, entries) {
             match name {
-                "key" => raw.key = self.text(name, node),
+                "key" => raw.key = self.key(node),
                 "value" => raw.value = self.text(name, node),
                 "rate_limit" => raw.rate_limit = self.rate_limit(node),
                 "descriptors" => raw.descriptors = self.descriptors(node),
@@ -117,6 +117,18 @@ impl Reader<'_> {
             }
         }
         raw
+    }
+
+    /// The key of a descriptor. Who writes a `*` into it means a wildcard, which
+    /// it is not. (Control planes name keys after routes, which may hold one.)
+    fn key(&mut self, node: &Node) -> Field<String> {
+        let key = self.text("key", node);
+        if key.text().contains('*') {
+            let message = format!("descriptor key {} contains '*'", quoted(key.text()));
+            let hint = "keys are compared whole, only values may hold wildcards";
+            self.report(self.fault(node.at, message).hint(hint));
+        }
+        key
     }
 
     /// The fields of a mapping. Its other entries are faults.

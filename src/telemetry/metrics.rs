@@ -63,8 +63,10 @@ pub struct Metrics {
     pub config_load_success: IntCounter,
     /// Configurations refused.
     pub config_load_error: IntCounter,
-    /// 1 while the configuration on disk is refused and an older one is in force.
+    /// 1 while the newest configuration is refused and an older one is in force.
     pub config_stale: IntGauge,
+    /// 1 while the control plane is connected.
+    pub xds_connected: IntGauge,
     /// Decisions answered by the failure mode instead of the store, by reason.
     pub store_errors: IntCounterVec,
     /// Requests answered in full or in part by a failure mode, by mode.
@@ -141,7 +143,11 @@ impl Metrics {
                 .counter("ratelimit_service_config_load_error", "Configurations refused"),
             config_stale: make.gauge(
                 "tidegate_config_stale",
-                "1 while the configuration on disk is refused and an older one is in force",
+                "1 while the newest configuration is refused and an older one is in force",
+            ),
+            xds_connected: make.gauge(
+                "tidegate_xds_connected",
+                "1 while there is a connection to the control plane that sends the configuration",
             ),
             store_errors: make.labelled(
                 "tidegate_store_errors",

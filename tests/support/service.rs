@@ -94,7 +94,7 @@ impl Setup {
             load_texts(&files, options, &metrics).unwrap_or_else(|error| panic!("{error}"));
         let clock = ManualClock::at(NOW);
         let decider = Arc::new(Decider::new(
-            policies,
+            Some(policies),
             store,
             clock.clone().into(),
             self.settings.clone(),

@@ -1,0 +1,59 @@
+//! Puts configurations in force, whatever they came from, and tells.
+
+use std::sync::Arc;
+
+use crate::decide::Decider;
+use crate::policy::{LoadError, Policies};
+use crate::telemetry::readiness::Readiness;
+
+/// Faults of one refused configuration that are logged, one line each.
+const MAX_LOGGED: usize = 20;
+
+/// Where configurations come into force.
+#[derive(Clone, Debug)]
+pub(super) struct Adoption {
+    pub(super) decider: Arc<Decider>,
+    pub(super) readiness: Arc<Readiness>,
+    /// Where they come from, for people.
+    pub(super) origin: String,
+}
+
+impl Adoption {
+    /// Puts `policies` in force. `version` is what their origin calls them.
+    pub(super) fn accept(&self, policies: Policies, version: Option<&str>) {
+        tracing::info!(
+            config = self.origin,
+            version,
+            domains = policies.len(),
+            rules = policies.rule_count(),
+            "the changed configuration is in force"
+        );
+        self.decider.replace_policies(policies);
+        self.readiness.config_accepted(version);
+        let metrics = self.decider.metrics();
+        metrics.config_load_success.inc();
+        metrics.config_stale.set(0);
+    }
+
+    /// Tells why a configuration stays out of force.
+    pub(super) fn refuse(&self, error: &LoadError, version: Option<&str>) {
+        let faults = error.to_string();
+        for fault in faults.lines().take(MAX_LOGGED) {
+            tracing::error!(config = self.origin, "{fault}");
+        }
+        let consequence = match self.decider.policies() {
+            Some(_) => "the last good one stays in force",
+            None => "and there is no other: calls end in an error",
+        };
+        tracing::error!(
+            config = self.origin,
+            version,
+            lines_not_shown = faults.lines().count().saturating_sub(MAX_LOGGED),
+            "the changed configuration is refused, {consequence}"
+        );
+        self.readiness.config_refused(faults);
+        let metrics = self.decider.metrics();
+        metrics.config_load_error.inc();
+        metrics.config_stale.set(1);
+    }
+}
