@@ -37,7 +37,8 @@ pub fn unpack(resources: &[Any], faults: &mut Faults) -> Vec<RateLimitConfig> {
             Ok(config) => unpacked.push(config),
             Err(error) => {
                 let message = format!("cannot be decoded as a RateLimitConfig: {error}");
-                faults.push(fault(message, "descriptors nest at most some forty levels"));
+                faults
+                    .push(fault(message, "send it whole; descriptors may nest some ninety levels"));
             }
         }
     }

@@ -19,7 +19,7 @@ pub struct Client {
 impl Client {
     /// A client that is not connected yet.
     pub fn new(options: XdsOptions, metrics: &Metrics) -> Self {
-        let link = Link { metrics: metrics.clone(), trouble: None, known: false };
+        let link = Link { metrics: metrics.clone(), up: false, reasons: Vec::new() };
         Self { options, link }
     }
 
@@ -55,31 +55,38 @@ impl Client {
     }
 }
 
+/// Reasons of one outage that are told; more of them alternate for ever.
+const MAX_REASONS: usize = 8;
+
 /// What was last said about the connection: every change is told once.
 #[derive(Debug)]
 struct Link {
     metrics: Metrics,
-    trouble: Option<String>,
-    known: bool,
+    /// Whether a response has come since it was last told that none comes.
+    up: bool,
+    /// Why there is no connection, as told since there was one.
+    reasons: Vec<String>,
 }
 
 impl Link {
     /// A response came.
     fn up(&mut self, options: &XdsOptions) {
-        if self.trouble.take().is_some() || !self.known {
-            self.known = true;
+        self.reasons.clear();
+        if !std::mem::replace(&mut self.up, true) {
             tracing::info!(server = %options.server, "the control plane answers");
         }
     }
 
+    /// The connection, if there was one, is gone.
     fn down(&mut self, options: &XdsOptions, why: String) {
-        if self.trouble.as_ref() != Some(&why) {
+        self.up = false;
+        if self.reasons.len() < MAX_REASONS && !self.reasons.contains(&why) {
             tracing::warn!(
                 server = %options.server,
                 %why,
                 "no connection to the control plane, what it sent last stays in force; trying on"
             );
-            self.trouble = Some(why);
+            self.reasons.push(why);
         }
     }
 }

@@ -30,7 +30,7 @@ pub(super) enum DialError {
     #[error("TLS cannot be set up: {}", chain(.0))]
     Endpoint(#[source] tonic::transport::Error),
     /// The server does not answer, or not as it should.
-    #[error("cannot connect: {}", advised(.0))]
+    #[error("cannot connect: {}", advised(chain(.0)))]
     Connect(#[source] tonic::transport::Error),
     /// The server says nothing.
     #[error("cannot connect: no answer within {} seconds", CONNECT_TIMEOUT.as_secs())]
@@ -88,8 +88,7 @@ async fn tls_config(tls: &Tls) -> Result<ClientTlsConfig, PemError> {
 }
 
 /// An error and what to do about it.
-fn advised(error: &dyn Error) -> String {
-    let text = chain(error);
+pub(super) fn advised(text: String) -> String {
     let of = [
         ("UnknownIssuer", "name its CA by --xds-tls-ca (CONFIG_GRPC_XDS_SERVER_TLS_CACERT)"),
         (
@@ -103,8 +102,23 @@ fn advised(error: &dyn Error) -> String {
             "give it a certificate by --xds-tls-cert and --xds-tls-key \
              (CONFIG_GRPC_XDS_CLIENT_TLS_CERT, _KEY)",
         ),
+        (
+            "frame with invalid size",
+            "if the server speaks TLS, see --xds-tls (CONFIG_GRPC_XDS_SERVER_USE_TLS)",
+        ),
         ("InvalidContentType", "is TLS spoken on this port?"),
-        ("received fatal alert", "the server does not accept our certificate or version of TLS"),
+        // TLS 1.3 has a client speak before it knows what the server makes of its
+        // certificate; the reason can be lost with the connection.
+        (
+            "connection closed",
+            "the server hung up; if it asks for certificates, see --xds-tls-cert and \
+             --xds-tls-key (CONFIG_GRPC_XDS_CLIENT_TLS_CERT, _KEY)",
+        ),
+        (
+            "received fatal alert",
+            "the server does not accept our certificate (--xds-tls-cert, \
+             CONFIG_GRPC_XDS_CLIENT_TLS_CERT) or version of TLS",
+        ),
     ];
     match of.into_iter().find(|(sign, _)| text.contains(sign)) {
         Some((_, advice)) => format!("{text}; {advice}"),
@@ -113,8 +127,12 @@ fn advised(error: &dyn Error) -> String {
 }
 
 /// An error and its causes on one line, each said once.
-pub(super) fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
+fn chain(error: &dyn Error) -> String {
+    with_causes(error.to_string(), error)
+}
+
+/// `text` and the causes of `error`, each said once.
+pub(super) fn with_causes(mut text: String, error: &dyn Error) -> String {
     let mut cause = error.source();
     while let Some(error) = cause {
         let more = error.to_string();

@@ -11,6 +11,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status, Streaming};
 
+use super::dial::{advised, with_causes};
 use super::options::XdsOptions;
 use crate::policy::{LoadError, TYPE_URL};
 use crate::proto::envoy::config::core::v3::{Node, node::UserAgentVersionType};
@@ -69,7 +70,8 @@ fn explained(status: &Status) -> String {
         Code::Unimplemented => {
             format!("the server offers no aggregated discovery service (ADS): {message}")
         }
-        _ => format!("{code:?}: {message}"),
+        // A server may find fault with our certificate only once we speak.
+        _ => advised(with_causes(format!("{code:?}: {message}"), status)),
     }
 }
 

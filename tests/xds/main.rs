@@ -7,6 +7,7 @@ mod certificates;
 mod connection;
 #[path = "../support/http.rs"]
 mod http;
+mod independent;
 mod plane;
 #[path = "../support/process.rs"]
 mod process;
