@@ -1,25 +1,25 @@
 //! Rules by xDS: the real binary against real control planes.
 
-#[path = "../support/ask.rs"]
-mod ask;
 #[path = "../support/certificates.rs"]
 mod certificates;
 mod connection;
-#[path = "../support/http.rs"]
-mod http;
+#[path = "../envoy/envoy.rs"]
+mod envoy;
+mod gateway;
 mod independent;
 mod plane;
-#[path = "../support/process.rs"]
-mod process;
 mod resources;
 mod rules;
+#[path = "../support/mod.rs"]
+mod support;
 mod tls;
 mod updates;
 
 use tidegate::proto::rate_limit_service_client::RateLimitServiceClient;
 
 use plane::Plane;
-use process::{Launch, Running, eventually};
+use support::process::{Launch, Running, eventually};
+use support::{ask, http, process};
 
 /// A service on free ports that asks `plane` for rules, and never waits long.
 fn launch(plane: &Plane) -> Launch {
