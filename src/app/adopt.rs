@@ -33,6 +33,10 @@ impl Adoption {
         let metrics = self.decider.metrics();
         metrics.config_load_success.inc();
         metrics.config_stale.set(0);
+        metrics.config_version.reset();
+        if let Some(version) = version {
+            metrics.config_version.with_label_values(&[version]).set(1);
+        }
     }
 
     /// Tells why a configuration stays out of force.

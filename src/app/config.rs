@@ -24,14 +24,14 @@ pub(super) struct Configuration {
 /// What changes will come from.
 pub(super) enum Source {
     Files { path: PathBuf, seen: Signature, interval: Span },
-    Xds(XdsOptions),
+    Xds(Box<XdsOptions>),
 }
 
 /// What is followed while the service runs.
 #[derive(Debug)]
 pub(super) enum Followed {
     Files { reloader: Reloader, interval: Span },
-    Xds { client: Client, load: LoadOptions, adoption: Adoption },
+    Xds { client: Box<Client>, load: LoadOptions, adoption: Adoption },
 }
 
 impl Configuration {
@@ -78,7 +78,7 @@ impl Source {
             }
             Self::Xds(options) => {
                 let origin = format!("xds://{}", options.server);
-                let client = Client::new(options, decider.metrics());
+                let client = Box::new(Client::new(*options, decider.metrics()));
                 let adoption = Adoption { decider, readiness, origin };
                 Followed::Xds { client, load, adoption }
             }

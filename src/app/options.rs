@@ -49,7 +49,7 @@ pub enum ConfigSource {
         reload_interval: Span,
     },
     /// A control plane.
-    Xds(XdsOptions),
+    Xds(Box<XdsOptions>),
 }
 
 impl fmt::Display for ConfigSource {

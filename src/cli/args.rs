@@ -288,7 +288,7 @@ impl Serve {
         let files =
             ConfigSource::Files { path: self.config, reload_interval: self.reload_interval };
         Ok(Options {
-            config: self.xds.options().map_or(files, ConfigSource::Xds),
+            config: self.xds.options().map_or(files, |xds| ConfigSource::Xds(Box::new(xds))),
             load: self.reading.options(),
             grpc: self.listen,
             http: self.http_listen,

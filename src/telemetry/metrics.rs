@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use prometheus::proto::MetricFamily;
-use prometheus::{IntCounter, IntCounterVec, IntGauge, Opts, Registry, TextEncoder};
+use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder};
 
 use super::calls::Calls;
 use super::maker::Maker;
@@ -65,6 +65,9 @@ pub struct Metrics {
     pub config_load_error: IntCounter,
     /// 1 while the newest configuration is refused and an older one is in force.
     pub config_stale: IntGauge,
+    /// 1 under the version in force, if a control plane gave it one. One series:
+    /// it is reset for every version.
+    pub config_version: IntGaugeVec,
     /// 1 while the control plane is connected.
     pub xds_connected: IntGauge,
     /// Decisions answered by the failure mode instead of the store, by reason.
@@ -145,6 +148,13 @@ impl Metrics {
                 "tidegate_config_stale",
                 "1 while the newest configuration is refused and an older one is in force",
             ),
+            config_version: make.registered(IntGaugeVec::new(
+                Opts::new(
+                    "tidegate_config_version_info",
+                    "1, under the version that the control plane gave the configuration in force",
+                ),
+                &["version"],
+            )),
             xds_connected: make.gauge(
                 "tidegate_xds_connected",
                 "1 while there is a connection to the control plane that sends the configuration",

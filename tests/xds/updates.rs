@@ -139,6 +139,9 @@ fn bad_rules_are_refused_with_every_reason_and_the_last_good_ones_stay() {
     plane.send("3", &[yearly(9)]);
     plane.accepted("3");
     assert_eq!(told(&service, "[k=a]"), "OK r6");
+    let versions = http::get(&service.http, "/metrics").body;
+    assert_eq!(versions.matches("tidegate_config_version_info{").count(), 1, "{versions}");
+    assert_eq!(service.metric("tidegate_config_version_info{version=\"3\"}"), Some(1));
     assert_eq!(service.metric("ratelimit_service_config_load_success"), Some(2));
     assert_eq!(service.metric("tidegate_config_stale"), Some(0));
     // Two faults, what came of them, and the good ones.
