@@ -148,3 +148,24 @@ fn a_gateway_without_policies_gets_no_unhealthy_service() {
     let service = launch(&plane).env("FORCE_START_WITHOUT_INITIAL_CONFIG", "true").start();
     assert_eq!(http::get(&service.http, "/healthcheck").status, 200);
 }
+
+/// F35, for rules that are sent.
+#[test]
+fn f35_clients_make_no_series() {
+    let plane = Plane::start();
+    plane.send("1", &resources());
+    let service = launch(&plane).start();
+    ready(&service);
+    let series = || {
+        let text = http::get(&service.http, "/metrics").body;
+        text.lines().filter(|line| line.starts_with("ratelimit_service_rate_limit_")).count()
+    };
+    let before = series();
+    assert!(before > 0);
+    let route = "httproute/default/users/rule/0/match/0/*";
+    for client in 0..50 {
+        let text = format!("[{route}={route}, rule-0-match-0=client-{client}]");
+        assert_eq!(told_in(&service, "default/eg/http", &text), "OK r2");
+    }
+    assert_eq!(series(), before);
+}
