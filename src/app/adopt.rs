@@ -29,7 +29,6 @@ impl Adoption {
             "the changed configuration is in force"
         );
         self.decider.replace_policies(policies);
-        self.readiness.config_accepted(version);
         let metrics = self.decider.metrics();
         metrics.config_load_success.inc();
         metrics.config_stale.set(0);
@@ -37,6 +36,7 @@ impl Adoption {
         if let Some(version) = version {
             metrics.config_version.with_label_values(&[version]).set(1);
         }
+        self.readiness.config_accepted(version);
     }
 
     /// Tells why a configuration stays out of force.

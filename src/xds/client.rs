@@ -48,12 +48,15 @@ impl Client {
                 Err(error) => (Failed::Connecting, error.to_string()),
             };
             let delay = backoff.next_delay(failed, fastrand::f64());
-            link.down(&options, why);
+            link.down(&options, &why);
             tracing::debug!(?delay, "the control plane is tried again after a pause");
             tokio::time::sleep(delay).await;
         }
     }
 }
+
+/// Longest reason in a log, in characters.
+const MAX_REASON: usize = 1_000;
 
 /// Reasons of one outage that are told; more of them alternate for ever.
 const MAX_REASONS: usize = 8;
@@ -78,8 +81,9 @@ impl Link {
     }
 
     /// The connection, if there was one, is gone.
-    fn down(&mut self, options: &XdsOptions, why: String) {
+    fn down(&mut self, options: &XdsOptions, why: &str) {
         self.up = false;
+        let why = one_line(why);
         if self.reasons.len() < MAX_REASONS && !self.reasons.contains(&why) {
             tracing::warn!(
                 server = %options.server,
@@ -88,5 +92,25 @@ impl Link {
             );
             self.reasons.push(why);
         }
+    }
+}
+
+/// A reason as logs may hold it. Parts of it are the server's own words.
+fn one_line(text: &str) -> String {
+    let plain = |char: char| if char.is_control() { ' ' } else { char };
+    text.chars().take(MAX_REASON).map(plain).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_cannot_write_lines_of_the_log() {
+        assert_eq!(
+            one_line("gone\n2026-11-30 INFO all is well"),
+            "gone 2026-11-30 INFO all is well"
+        );
+        assert_eq!(one_line(&"x".repeat(10_000)).len(), MAX_REASON);
     }
 }

@@ -201,7 +201,7 @@ where
         let DiscoveryResponse { version_info, resources, type_url, nonce, .. } = response;
         if type_url != TYPE_URL {
             // An answer would subscribe to it.
-            tracing::debug!(%type_url, "the control plane sent what nobody asked for");
+            tracing::debug!(?type_url, "the control plane sent what nobody asked for");
             return Ok(());
         }
         let version = clipped(&version_info);

@@ -55,7 +55,7 @@ pub(super) struct Xds {
         value_parser = Value(parsed::<NodeMetadata>)
     )]
     node_metadata: NodeMetadata,
-    /// Headers for it: `name:value,name:value`. A secret is better put into the
+    /// Headers for it: `name:value,name:value`. A password is better put into the
     /// environment variable.
     #[arg(
         id = "xds_headers", long = "xds-headers",
