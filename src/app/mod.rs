@@ -3,6 +3,7 @@
 mod options;
 mod reload;
 mod reports;
+mod store;
 mod supervise;
 mod sweep;
 
@@ -17,7 +18,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-pub use options::{ByteSize, Options, StopOptions, StoreArg, StoreOptions};
+pub use options::{ByteSize, Options, PerSecondOptions, StopOptions, StoreArg, StoreOptions};
 pub use reload::Reloader;
 pub use reports::{PrometheusOptions, ReportOptions};
 pub use supervise::StoreMissing;
@@ -29,8 +30,7 @@ use crate::clock::Clock;
 use crate::decide::Decider;
 use crate::policy::{LoadError, Signature, load};
 use crate::store::Store;
-use crate::store::memory::MemoryStore;
-use crate::store::redis::{RedisConfig, RedisConfigError, RedisStore};
+use crate::store::redis::RedisConfigError;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::readiness::Readiness;
 use crate::telemetry::spans::ExportError;
@@ -52,6 +52,11 @@ pub enum StartError {
     /// The store cannot be what was asked for.
     #[error(transparent)]
     Store(#[from] RedisConfigError),
+    /// There is a Redis for some limits, and none for the others.
+    #[error(
+        "--store-per-second and --store must both name a Redis; remove the one or write the other"
+    )]
+    HalfInRedis,
     /// The store does not answer and must.
     #[error(transparent)]
     Missing(#[from] StoreMissing),
@@ -132,7 +137,7 @@ pub async fn build(options: Options) -> Result<App, StartError> {
     let signature = Signature::of(&options.config);
     let policies = load(&options.config, options.load, &metrics)?;
     metrics.config_load_success.inc();
-    let store = open_store(&options.store)?;
+    let store = store::open(&options.store)?;
     supervise::first_answer(&store, options.store.required).await?;
     let decider = Decider::new(policies, store, Clock::default(), options.decide, metrics);
     let decider = Arc::new(decider);
@@ -172,24 +177,6 @@ pub async fn build(options: Options) -> Result<App, StartError> {
     })
 }
 
-/// Opens the place where counters live.
-fn open_store(options: &StoreOptions) -> Result<Store, RedisConfigError> {
-    Ok(match &options.place {
-        StoreArg::Memory => Store::Memory(MemoryStore::new(options.memory_limit.as_usize())),
-        StoreArg::Redis(url) => {
-            let config = RedisConfig {
-                credentials: options.credentials.clone(),
-                sentinel_credentials: options.sentinel_credentials.clone(),
-                tls: options.tls.clone(),
-                deadline: options.deadline,
-                script: options.redis_script,
-                ..RedisConfig::new(url)
-            };
-            Store::Redis(RedisStore::connect(&config)?)
-        }
-    })
-}
-
 impl App {
     /// Where it listens.
     pub fn addresses(&self) -> &Addresses {
@@ -223,6 +210,10 @@ impl App {
         let mut supervision = JoinSet::new();
         if let Store::Redis(redis) = self.decider.store() {
             supervision.spawn(self.supervisor.run(redis.health()));
+            if let Some(health) = redis.per_second_health() {
+                let metrics = self.decider.metrics().per_second_store.clone();
+                supervision.spawn(supervise::watch_per_second(metrics, health));
+            }
         }
         let _background = start_background(self.reloader, self.reload_interval, self.decider);
 
