@@ -23,7 +23,8 @@ pub(super) fn open(options: &StoreOptions) -> Result<Store, StartError> {
     // Settings of TLS are for either; where neither is encrypted, the store says
     // that they are of no use.
     let shared = tls.into_iter().flatten().any(is_encrypted);
-    let tls_of = |place| if shared && !is_encrypted(place) { Tls::default() } else { options.tls.clone() };
+    let tls_of =
+        |place| if shared && !is_encrypted(place) { Tls::default() } else { options.tls.clone() };
     let config = |url: &str, credentials: &Credentials, tls| RedisConfig {
         credentials: credentials.clone(),
         sentinel_credentials: options.sentinel_credentials.clone(),

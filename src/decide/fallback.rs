@@ -64,7 +64,12 @@ impl Fallback {
     /// Decides by their `modes` the charges of `plan` whose verdict is not
     /// `known`; none of these is [`FailureMode::Error`]. Local charges get their
     /// share as their limit.
-    pub(super) fn decide(&self, plan: &mut Plan, modes: &Modes, known: &[Option<Verdict>]) -> Verdicts {
+    pub(super) fn decide(
+        &self,
+        plan: &mut Plan,
+        modes: &Modes,
+        known: &[Option<Verdict>],
+    ) -> Verdicts {
         let mut local: SmallVec<[bool; 4]> = SmallVec::new();
         let mut verdicts = Verdicts::new();
         for (nth, (charge, mode)) in plan.charges.iter_mut().zip(modes).enumerate() {

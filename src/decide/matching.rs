@@ -142,11 +142,7 @@ fn charge(
     }
 }
 
-fn find<'s>(
-    domain: &'s Domain,
-    descriptor: &Descriptor<'_>,
-    mut key: KeyWriter<'_>,
-) -> Match<'s> {
+fn find<'s>(domain: &'s Domain, descriptor: &Descriptor<'_>, mut key: KeyWriter<'_>) -> Match<'s> {
     if let Some(wanted) = descriptor.limit {
         // An override looks at no rule, but it counts where a rule would.
         for (name, value) in &descriptor.entries {

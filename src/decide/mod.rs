@@ -280,7 +280,8 @@ impl Decider {
         let degraded = |mode: FailureMode| {
             self.metrics.degraded_decisions.with_label_values(&[mode.name()]).inc();
         };
-        let partial = if let StoreError::Partial(partial) = &error { Some(&**partial) } else { None };
+        let partial =
+            if let StoreError::Partial(partial) = &error { Some(&**partial) } else { None };
         let known = partial.map(|partial| &*partial.verdicts).unwrap_or_default();
         let is_known = |charge| known.get(charge).is_some_and(Option::is_some);
         let modes = self.failure_modes(domain, matches);

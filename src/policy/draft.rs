@@ -51,7 +51,8 @@ pub fn enact(drafts: Vec<DomainDraft>, metrics: &Metrics) -> Policies {
         let root = Enacting { domain: &name, trail: Vec::new(), metrics }.level(nodes);
         let override_stats = metrics.rule(&name, &[OVERRIDE]);
         let known_as = name.as_str().into();
-        let domain = Domain { name: known_as, charge, failure_mode, hash_tag, root, override_stats };
+        let domain =
+            Domain { name: known_as, charge, failure_mode, hash_tag, root, override_stats };
         policies.domains.insert(name.into(), domain);
     }
     policies

@@ -16,8 +16,8 @@ use super::address::AddressPolicy;
 use super::failure_mode::FailureMode;
 use super::pattern::Pattern;
 use super::rule::Rule;
-use crate::store::{ChargeMode, HashTag};
 use crate::store::key::KeyWriter;
+use crate::store::{ChargeMode, HashTag};
 use crate::telemetry::metrics::RuleStats;
 
 type Map<V> = HashMap<Box<str>, V, RandomState>;

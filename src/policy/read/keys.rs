@@ -51,7 +51,9 @@ impl Section {
     /// The keys that may stand in it.
     pub fn keys(self) -> impl Iterator<Item = &'static str> {
         let groups: [&[&str]; 3] = match self {
-            Self::Root => [&["domain", "charge", "failure_mode", "hash_tag", "descriptors"], &[], &[]],
+            Self::Root => {
+                [&["domain", "charge", "failure_mode", "hash_tag", "descriptors"], &[], &[]]
+            }
             Self::Descriptor => [
                 &["key", "value", "rate_limit", "descriptors", "address", "metadata"],
                 &["shadow_mode", "quota_mode", "failure_mode"],

@@ -70,9 +70,10 @@ impl Rule {
             "OOM" => rule(Cause::OutOfMemory, "raise maxmemory, or choose an eviction policy"),
             "MISCONF" => rule(Cause::Persistence, "Redis cannot save its data: see its log"),
             "NOREPLICAS" => rule(Cause::Persistence, "see min-replicas-to-write"),
-            "MOVED" | "ASK" => {
-                rule(Cause::Cluster, "this is a node of Redis Cluster; begin its URL with redis+cluster://")
-            }
+            "MOVED" | "ASK" => rule(
+                Cause::Cluster,
+                "this is a node of Redis Cluster; begin its URL with redis+cluster://",
+            ),
             "TRYAGAIN" => rule(Cause::Cluster, "the slot is on its way to another node"),
             "CROSSSLOT" => rule(Cause::Cluster, "see hash tags in docs/redis.md"),
             "CLUSTERDOWN" => rule(Cause::Cluster, "the cluster does not serve every slot"),
@@ -102,9 +103,10 @@ impl Rule {
             _ if says("max number of clients") => rule(Cause::MaxClients, "raise maxclients"),
             // The last hit of a log went out of it while its slot is on its way.
             _ if says(NOT_HERE) => rule(Cause::Cluster, "the slot is on its way to another node"),
-            _ if says("cluster support disabled") => {
-                rule(Cause::Cluster, "this is no node of Redis Cluster; begin its URL with redis://")
-            }
+            _ if says("cluster support disabled") => rule(
+                Cause::Cluster,
+                "this is no node of Redis Cluster; begin its URL with redis://",
+            ),
             // So older servers say that a script may not do what it needs.
             _ if says("can't run this command") => rule(Cause::Permission, RIGHTS),
             ErrorKind::Io => match tls::advice(&error.to_string()) {

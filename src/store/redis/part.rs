@@ -67,10 +67,8 @@ impl<'p> Part<'p> {
         if self.mode == ChargeMode::AllOrNothing || self.groups().nth(1).is_none() {
             return None;
         }
-        let alone = |group: Group<'_>| Part {
-            charges: Cow::Owned(group.charges.to_vec()),
-            ..self.clone()
-        };
+        let alone =
+            |group: Group<'_>| Part { charges: Cow::Owned(group.charges.to_vec()), ..self.clone() };
         Some(self.groups().map(alone).collect())
     }
 }
@@ -85,10 +83,13 @@ pub(super) fn split(plan: &Plan, home: impl Fn(&[Charge]) -> Home) -> Vec<Share<
         start += rule.len();
     }
     rules.sort_unstable();
-    let mut shares: Vec<_> = rules.chunk_by(|one, next| one.0 == next.0).map(|rules| {
-        let places = rules.iter().flat_map(|&(_, start, end)| start..end);
-        share(plan, rules.first().map(|rule| rule.0), places.collect())
-    }).collect();
+    let mut shares: Vec<_> = rules
+        .chunk_by(|one, next| one.0 == next.0)
+        .map(|rules| {
+            let places = rules.iter().flat_map(|&(_, start, end)| start..end);
+            share(plan, rules.first().map(|rule| rule.0), places.collect())
+        })
+        .collect();
     let with_quota = |share: &&Share<'_>| has_quota(&share.part.charges);
     if shares.iter().filter(with_quota).nth(1).is_some() {
         // Whether all quotas refuse is seen when all have answered.

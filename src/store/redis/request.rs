@@ -6,8 +6,8 @@ use tokio::sync::oneshot;
 
 use super::failure::{Refused, unusable_counter};
 use super::msgpack::{Item, Reader, put_negative, put_number};
-use crate::limit::{Cost, Verdict};
 use super::part::Part;
+use crate::limit::{Cost, Verdict};
 use crate::store::{Group, Role, StoreError, Verdicts};
 use crate::units::{Hits, Span, Timestamp};
 

@@ -217,10 +217,7 @@ mod tests {
                 "valkeys+sentinel://u:hush@a,[::1],b:1/main/2",
                 "master \"main\" of the sentinels at a:26379, ::1:26379, b:1",
             ),
-            (
-                "rediss+cluster://u:hush@a,[::1]:7,b:1",
-                "the cluster of a:6379, ::1:7, b:1",
-            ),
+            ("rediss+cluster://u:hush@a,[::1]:7,b:1", "the cluster of a:6379, ::1:7, b:1"),
         ] {
             let place = read(url).unwrap();
             let called = match &place {

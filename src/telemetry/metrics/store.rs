@@ -33,7 +33,10 @@ impl StoreMetrics {
                 "How often the circuit breaker came into each state",
                 "to",
             ),
-            masters: gauge("cluster_masters", &format!("Masters with slots, if {what} is a cluster")),
+            masters: gauge(
+                "cluster_masters",
+                &format!("Masters with slots, if {what} is a cluster"),
+            ),
             masters_up: gauge("cluster_masters_up", "Masters with slots that answer"),
         }
     }

@@ -18,7 +18,8 @@ impl Cluster {
     /// It is asked as long as one of its masters is: those whose counters
     /// another one has get no answer, and everybody else does.
     fn whole_health(&self) -> StoreHealth {
-        let mut whole = StoreHealth { transitions: *self.changing.lock(), ..StoreHealth::default() };
+        let mut whole =
+            StoreHealth { transitions: *self.changing.lock(), ..StoreHealth::default() };
         let mut masters = Masters::default();
         let (mut asked, mut trying, mut away_since) = (false, false, None);
         for node in self.topology.load().masters() {

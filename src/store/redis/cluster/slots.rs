@@ -113,8 +113,10 @@ mod tests {
             Value::Nil,
         ]);
         let expected = [(0, 10, "10.0.0.1", 6379), (11, 11, "here", 6380), (12, 12, "here", 6381)];
-        let expected = expected.map(|(first, last, host, port)| {
-            Range { first, last, master: (host.to_owned(), port) }
+        let expected = expected.map(|(first, last, host, port)| Range {
+            first,
+            last,
+            master: (host.to_owned(), port),
         });
         assert_eq!(read(&reply, "here"), expected);
         assert_eq!(read(&Value::Okay, "here"), []);
