@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 use crate::cluster::{Cluster, Kind};
 use crate::process::{Running, eventually};
-use crate::{EXACT, answers, ask_once, serve};
+use crate::{EXACT, answers, ask_once, serve, start_on};
 
 /// So many values are spread over all masters.
 const VALUES: usize = 24;
@@ -51,7 +51,7 @@ async fn load(
 async fn a_killed_master_is_followed(kind: Kind) {
     let Some(mut cluster) = Cluster::start(kind) else { return };
     let directory = tempfile::tempdir().expect("a directory");
-    let gate = serve(&cluster.url(), &directory).start();
+    let gate = start_on(&cluster, serve(&cluster.url(), &directory));
     let place = |rule: &str, value: usize| master_of(&cluster, rule, &value.to_string());
     let masters: Vec<[usize; 2]> =
         (0..VALUES).map(|value| ["open", "closed"].map(|rule| place(rule, value))).collect();
@@ -59,7 +59,7 @@ async fn a_killed_master_is_followed(kind: Kind) {
     // One value of each master, half used up.
     let before: Vec<String> = (0..3)
         .map(|master| {
-            (0..)
+            (0..1000)
                 .map(|value| format!("v{value}"))
                 .find(|value| master_of(&cluster, "three", value) == master)
                 .expect("a value")

@@ -11,7 +11,7 @@ use tonic::transport::Channel;
 use crate::cluster::{Cluster, Kind};
 use crate::process::Running;
 use crate::redis::RedisServer;
-use crate::{EXACT, answers, ask, serve, serve_rules};
+use crate::{EXACT, answers, ask, serve, serve_rules, start_on};
 
 /// Each algorithm with a limit of 300 in a span that does not end or refill
 /// during a test. A lockout locks at the last.
@@ -65,7 +65,8 @@ pub async fn channels(replicas: &[Running]) -> Vec<Channel> {
 async fn four_processes_share_limits(kind: Kind) {
     let Some(cluster) = Cluster::start_with(kind, 3, &[]) else { return };
     let directory = tempfile::tempdir().expect("a directory");
-    let replicas = [(); 4].map(|()| serve_rules(RULES, "20s", &cluster.url(), &directory).start());
+    let replicas =
+        [(); 4].map(|()| start_on(&cluster, serve_rules(RULES, "20s", &cluster.url(), &directory)));
     let channels = channels(&replicas).await;
     for key in KEYS {
         assert_eq!(storm(&channels, (key, "one"), 64, 4).await, ADMITTED, "{key}");
@@ -114,7 +115,7 @@ pub fn left(response: &RateLimitResponse) -> BTreeSet<u32> {
 async fn f22_twenty_descriptors_in_as_many_slots_are_counted_while_slots_move() {
     let Some(cluster) = Cluster::start_with(Kind::Redis, 3, &[]) else { return };
     let directory = tempfile::tempdir().expect("a directory");
-    let gate = serve_rules(MANY, "20s", &cluster.url(), &directory).start();
+    let gate = start_on(&cluster, serve_rules(MANY, "20s", &cluster.url(), &directory));
     let mut client = RateLimitServiceClient::new(gate.channel().await);
     for nth in 1..=50 {
         let response = client.should_rate_limit(twenty()).await.expect("an answer").into_inner();
@@ -164,7 +165,7 @@ hash_tag: domain
 descriptors:
   - {key: three, rate_limit: {unit: year, requests_per_unit: 3}}
 ";
-    let gate = serve_rules(rules, "20s", &cluster.url(), &directory).start();
+    let gate = start_on(&cluster, serve_rules(rules, "20s", &cluster.url(), &directory));
     let long = "x".repeat(65_536);
     let wild =
         ["{b}", "}{", "}|{other}", "{}", "{", "}", "\0", "|three={x}", "%7Bb%7D", "#", &long];

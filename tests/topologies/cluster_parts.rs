@@ -2,7 +2,7 @@
 
 use crate::cluster::{Cluster, Kind};
 use crate::process::eventually;
-use crate::{ask_for, serve_rules};
+use crate::{ask_for, serve_rules, start_on};
 
 const RULES: &str = "\
 domain: t
@@ -28,14 +28,14 @@ fn on(cluster: &Cluster, master: usize, rule: &str) -> String {
     let lies_there = |value: &usize| {
         Cluster::first_owner(cluster.slot(&format!("{{t|{rule}={value}}}"))) == master
     };
-    format!("[{rule}={}]", (0..).find(lies_there).expect("a value"))
+    format!("[{rule}={}]", (0..1000).find(lies_there).expect("a value"))
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_request_gives_back_what_it_took_in_other_slots() {
     let Some(cluster) = Cluster::start_with(Kind::Redis, 3, &[]) else { return };
     let directory = tempfile::tempdir().expect("a directory");
-    let gate = serve_rules(RULES, "20s", &cluster.url(), &directory).start();
+    let gate = start_on(&cluster, serve_rules(RULES, "20s", &cluster.url(), &directory));
     let channel = gate.channel().await;
     let ask = async |text: String| ask_for(channel.clone(), &text).await;
     let one = on(&cluster, 1, "one");
@@ -65,8 +65,8 @@ async fn a_master_that_is_away_costs_its_own_counters_only() {
     let Some(mut cluster) = Cluster::start_with(Kind::Redis, 3, &[]) else { return };
     let directory = tempfile::tempdir().expect("a directory");
     let rules = RULES.replace("charge: all_or_nothing\n", "");
-    let gate = serve_rules(&rules, "20s", &cluster.url(), &directory).start();
-    let both = serve_rules(RULES, "20s", &cluster.url(), &directory).start();
+    let gate = start_on(&cluster, serve_rules(&rules, "20s", &cluster.url(), &directory));
+    let both = start_on(&cluster, serve_rules(RULES, "20s", &cluster.url(), &directory));
     let [shut, open, own, tell] = ["shut", "let", "own", "tell"].map(|rule| on(&cluster, 0, rule));
     let there = on(&cluster, 1, "three");
     let together = on(&cluster, 2, "three");

@@ -5,7 +5,7 @@ use crate::certificates::Authority;
 use crate::cluster::{Cluster, Kind};
 use crate::process::eventually;
 use crate::redis::{RedisServer, free_port};
-use crate::{EXACT, answers, serve};
+use crate::{EXACT, answers, serve, start_on};
 
 /// The rights that the README lists, and those that a cluster needs beside them.
 const RIGHTS: &str = "~tidegate:1:* resetchannels -@all +evalsha +eval +time +get +psetex +del \
@@ -39,9 +39,13 @@ async fn a_cluster_is_reached_by_tls_by_a_user_with_few_rights() {
     let Some(cluster) = started else { return };
     // Not all seeds need to be there; and one is hidden among those that are not.
     let url = format!("rediss+cluster://limited:hush@127.0.0.1:1,127.0.0.1:{}", ports[2]);
-    let gate = serve(&url, &directory)
-        .args(["--redis-tls-ca", &path("ca.crt"), "--redis-tls-server-name", "cache.example"])
-        .start();
+    let launch = serve(&url, &directory).args([
+        "--redis-tls-ca",
+        &path("ca.crt"),
+        "--redis-tls-server-name",
+        "cache.example",
+    ]);
+    let gate = start_on(&cluster, launch);
     for value in 0..12 {
         assert_eq!(answers(&gate, &value.to_string(), 4).await, EXACT, "{}", gate.log());
     }

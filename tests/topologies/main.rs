@@ -67,6 +67,17 @@ fn serve_rules(rules: &str, deadline: &str, url: &str, directory: &TempDir) -> L
 /// What `three` answers to its first four hits.
 const EXACT: [&str; 4] = ["OK r2", "OK r1", "OK r0", "OVER"];
 
+/// Starts the service on a cluster and waits until it has found the masters: a
+/// busy machine may take its time.
+fn start_on(cluster: &cluster::Cluster, launch: Launch) -> Running {
+    let gate = launch.start();
+    let masters = cluster.nodes.len().min(3) as u64;
+    process::eventually("the masters are found", || {
+        gate.metric("tidegate_cluster_masters_up") == Some(masters)
+    });
+    gate
+}
+
 /// What `three` answers to so many requests for `value`.
 async fn answers(gate: &Running, value: &str, count: usize) -> Vec<String> {
     let channel = gate.channel().await;

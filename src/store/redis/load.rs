@@ -37,12 +37,11 @@ impl Load {
     /// Adds a request, or gives it back if it belongs into the next load.
     pub(super) fn add(&mut self, request: Request) -> Option<Request> {
         let kin = self.batches.iter_mut().find(|batch| batch.is_kin(&request));
-        let left = match kin {
-            Some(batch) => batch.add(request),
-            None => {
-                self.batches.push(Batch::new(request));
-                None
-            }
+        let left = if let Some(batch) = kin {
+            batch.add(request)
+        } else {
+            self.batches.push(Batch::new(request));
+            None
         };
         self.requests += usize::from(left.is_none());
         left

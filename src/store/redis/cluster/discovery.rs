@@ -17,7 +17,7 @@ use crate::store::{Cause, StoreError};
 use crate::units::Span;
 
 /// How long a node may take to tell.
-const PATIENCE: Span = Span::from_millis(500);
+const PATIENCE: Span = Span::from_secs(1);
 
 /// How many nodes are asked at once: one may be hung.
 const AT_ONCE: usize = 3;

@@ -184,8 +184,8 @@ impl Cluster {
         }
         errand.detour = None;
         match redirect {
-            Redirect::Moved { slot, to } => self.moved(slot, node.resolve(to))?,
-            Redirect::Ask { to } => errand.detour = Some(self.node_at(node.resolve(to))?),
+            Redirect::Moved { slot, to } => self.moved(slot, &node.resolve(to))?,
+            Redirect::Ask { to } => errand.detour = Some(self.node_at(&node.resolve(to))?),
             Redirect::Unsettled => {
                 errand.alone = true;
                 errand.redirections = 0;

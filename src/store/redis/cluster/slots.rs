@@ -6,8 +6,8 @@ use smallvec::SmallVec;
 
 use crate::store::redis::url::Address;
 
-/// How many slots a cluster has.
-pub(super) const SLOTS: usize = 16_384;
+/// How many slots a cluster has: a power of two.
+pub(super) const SLOTS: u16 = 16_384;
 
 /// Slots, and the master that has them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,8 +23,7 @@ pub(in crate::store::redis) fn slot_of(prefix: &str, key: &[u8]) -> u16 {
     let mut whole: SmallVec<[u8; 256]> = SmallVec::from_slice(prefix.as_bytes());
     whole.extend_from_slice(key);
     let text = tag(&whole).unwrap_or(&whole);
-    // Less than the number of slots, which is a power of two.
-    State::<XMODEM>::calculate(text) & (SLOTS as u16 - 1)
+    State::<XMODEM>::calculate(text) & (SLOTS - 1)
 }
 
 fn tag(key: &[u8]) -> Option<&[u8]> {
@@ -61,7 +60,7 @@ fn read_range(range: &Value, host: &str) -> Option<Range> {
         "?" => return None,
         name => name,
     };
-    let slot = |slot: i64| u16::try_from(slot).ok().filter(|&slot| usize::from(slot) < SLOTS);
+    let slot = |slot: i64| u16::try_from(slot).ok().filter(|&slot| slot < SLOTS);
     let master = (name.to_owned(), u16::try_from(*port).ok().filter(|&port| port != 0)?);
     Some(Range { first: slot(*first)?, last: slot(*last)?, master })
 }
@@ -79,7 +78,8 @@ mod tests {
             ("", "{foo}bar", 12_182),
             ("x{fo", "o}bar", 12_182),
             ("tidegate:1:", "{foo}|a={b}", 12_182),
-            ("", "foo{}", 9_500),
+            ("", "foo{}", 5_542),
+            ("", "foo{}{bar}", 8_363),
         ] {
             assert_eq!(slot_of(prefix, key.as_bytes()), slot, "{prefix}{key}");
         }

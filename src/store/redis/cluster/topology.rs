@@ -131,16 +131,16 @@ impl Cluster {
     ///
     /// # Errors
     /// When there can be no such node.
-    pub(super) fn moved(&self, slot: u16, to: Address) -> Result<(), StoreError> {
+    pub(super) fn moved(&self, slot: u16, to: &Address) -> Result<(), StoreError> {
         let topology = self.topology.load();
-        if let Some(place) = topology.place(&to) {
+        if let Some(place) = topology.place(to) {
             topology.assign(slot, place);
             return Ok(());
         }
         drop(topology);
-        self.node_at(to.clone())?;
+        self.node_at(to)?;
         let topology = self.topology.load();
-        if let Some(place) = topology.place(&to) {
+        if let Some(place) = topology.place(to) {
             topology.assign(slot, place);
         }
         Ok(())
@@ -150,9 +150,9 @@ impl Cluster {
     ///
     /// # Errors
     /// When there can be no such node.
-    pub(super) fn node_at(&self, address: Address) -> Result<Arc<Node>, StoreError> {
+    pub(super) fn node_at(&self, address: &Address) -> Result<Arc<Node>, StoreError> {
         let known = |topology: &Topology| {
-            topology.place(&address).and_then(|place| topology.nodes.get(place)).cloned()
+            topology.place(address).and_then(|place| topology.nodes.get(place)).cloned()
         };
         let node = match known(&self.topology.load()) {
             Some(node) => node,
