@@ -22,7 +22,7 @@ use self::matching::{Match, Matches};
 use crate::clock::Clock;
 use crate::limit::{Cost, Verdict};
 use crate::policy::{Domain, Policies};
-use crate::store::{ChargeMode, HashTag, Partial, Plan, Store, StoreError, Verdicts};
+use crate::store::{ChargeMode, HashTag, Partial, Plan, Role, Store, StoreError, Verdicts};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::series::Counters;
 use crate::units::Hits;
@@ -294,9 +294,12 @@ impl Decider {
             return Err(error);
         }
         FailureMode::ALL.into_iter().filter(at_work).for_each(degraded);
-        let verdicts = self.fallback.decide(plan, &modes, known);
-        if plan.refused_by(&verdicts) {
-            self.take_back(plan, partial);
+        let mut verdicts = self.fallback.decide(plan, &modes, known);
+        if plan.refused_by(&verdicts) && self.take_back(plan, partial) {
+            let pairs = verdicts.iter_mut().zip(&plan.charges).enumerate();
+            let returned =
+                pairs.filter(|(nth, (_, charge))| is_known(*nth) && charge.role != Role::Shadow);
+            returned.for_each(|(_, (verdict, _))| verdict.remaining = verdict.remaining_before);
         }
         let is_local = |charge| modes.get(charge) == Some(&FailureMode::Local);
         let decided = |charge| is_known(charge) || is_local(charge);
@@ -305,11 +308,13 @@ impl Decider {
     }
 
     /// A request that is refused takes nothing, where that is the rule, also of
-    /// what a part of the store has decided already.
-    fn take_back(&self, plan: &Plan, partial: Option<&Partial>) {
-        if let Some(partial) = partial.filter(|_| plan.mode == ChargeMode::AllOrNothing) {
+    /// what a part of the store has decided already. Whether there is such a part.
+    fn take_back(&self, plan: &Plan, partial: Option<&Partial>) -> bool {
+        let partial = partial.filter(|_| plan.mode == ChargeMode::AllOrNothing);
+        if let Some(partial) = partial {
             self.store.take_back(plan, partial);
         }
+        partial.is_some()
     }
 
     /// The failure mode of each charge. Whoever refuses nothing fails nothing

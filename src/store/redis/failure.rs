@@ -27,6 +27,20 @@ pub(super) struct Refused {
     pub(super) redirect: Option<Redirect>,
 }
 
+impl Refused {
+    /// Whether a node of a cluster was asked for what it has not, or cannot do.
+    pub(super) fn is_stale(&self) -> bool {
+        let cause =
+            if let StoreError::Unavailable(why) = &self.error { why.cause } else { Cause::Other };
+        match self.redirect {
+            Some(Redirect::Moved { .. }) => true,
+            // That slots are on their way is known.
+            Some(Redirect::Ask { .. } | Redirect::Unsettled) => false,
+            None => matches!(cause, Cause::Cluster | Cause::ReadOnly | Cause::MasterDown),
+        }
+    }
+}
+
 impl From<StoreError> for Refused {
     fn from(error: StoreError) -> Self {
         Self { error, redirect: None }

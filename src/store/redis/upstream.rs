@@ -113,7 +113,9 @@ impl Upstream {
         lane.submit(Request::new(part, manner, &self.key_prefix, answer))?;
         match timeout_at(patience.end, answered).await {
             Ok(Ok(answer)) => {
-                if let (Some(news), Err(_)) = (&self.news, &answer) {
+                if let (Some(news), Err(refused)) = (&self.news, &answer)
+                    && refused.is_stale()
+                {
                     news.stale.notify_one();
                 }
                 answer

@@ -20,10 +20,10 @@ use crate::units::Span;
 const PATIENCE: Span = Span::from_secs(1);
 
 /// How many nodes are asked at once: one may be hung.
-const AT_ONCE: usize = 3;
+const AT_ONCE: usize = 2;
 
 /// How many groups of so many nodes are asked in one attempt.
-const GROUPS: usize = 3;
+const GROUPS: usize = 4;
 
 /// How often to ask while all masters answer: a redirection tells sooner.
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -51,7 +51,7 @@ impl Cluster {
     /// Whether all masters are known and answer.
     fn is_calm(&self) -> bool {
         let topology = self.topology.load();
-        !topology.is_empty() && topology.masters().all(|node| node.upstream.breaker().is_calm())
+        !topology.is_empty() && topology.masters().all(|node| node.is_well())
     }
 
     /// Waits until a master does not answer, if all do.
@@ -109,7 +109,7 @@ impl Cluster {
         let turn = self.next_turn();
         let topology = self.topology.load();
         let (mut well, mut away): (Vec<_>, Vec<_>) =
-            topology.nodes().partition(|node| node.upstream.breaker().is_calm());
+            topology.nodes().partition(|node| node.is_well());
         let mut seeds: Vec<_> = self.seeds.nodes.iter().collect();
         for list in [&mut well, &mut away] {
             let middle = turn % list.len().max(1);

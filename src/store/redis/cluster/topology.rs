@@ -109,6 +109,12 @@ impl Node {
         if host.is_empty() { (self.address.0.clone(), port) } else { (host, port) }
     }
 
+    /// Whether it answers and nothing speaks against it.
+    pub(super) fn is_well(&self) -> bool {
+        let breaker = self.upstream.breaker();
+        breaker.is_calm() && breaker.health().borrow().is_up()
+    }
+
     /// Where it is.
     pub(super) fn address(&self) -> &Address {
         &self.address
