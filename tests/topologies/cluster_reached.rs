@@ -38,7 +38,8 @@ async fn a_cluster_is_reached_by_tls_by_a_user_with_few_rights() {
             ["--tls-cluster", "yes"],
         ];
         let user = ["--user", "limited", "on", ">hush"].into_iter().chain(documented_rights());
-        tls.as_flattened().iter().copied().chain(user).map(str::to_owned).collect()
+        let tls = tls.as_flattened().iter().map(|option| (*option).to_owned());
+        tls.chain(user.map(str::to_owned)).collect()
     });
     let Some(cluster) = started else { return };
     // One seed is enough.

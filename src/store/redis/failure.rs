@@ -4,7 +4,7 @@
 use deadpool_redis::PoolError;
 use deadpool_redis::redis::{ErrorKind, RedisError, ServerErrorKind};
 
-use super::cluster::Redirect;
+use super::cluster::{NOT_HERE, Redirect};
 use super::tls;
 use crate::store::{Cause, Outage, StoreError};
 use crate::units::Span;
@@ -132,9 +132,6 @@ impl Rule {
     }
 }
 
-/// What the script hears from a node of a cluster about a key that it has not.
-const NOT_HERE: &str = "non local key in a cluster";
-
 const REPLICA: &str = "this is a read-only replica; name the master, or the sentinels that know it";
 
 const RIGHTS: &str = "give its user the commands that the README lists, on keys with the prefix of \
@@ -158,7 +155,7 @@ impl Failure {
         );
         Self {
             lost: rule.reconnect || error.is_unrecoverable_error(),
-            redirect: Redirect::of(error, NOT_HERE),
+            redirect: Redirect::of(error),
             error: if error_is_ours && rule.cause == Cause::Other {
                 StoreError::Protocol(text)
             } else {

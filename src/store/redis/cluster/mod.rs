@@ -32,7 +32,7 @@ use crate::store::{Cause, Known, Partial, StoreError, StoreHealth, Verdicts};
 use crate::units::Span;
 use topology::{Node, Topology};
 
-pub(super) use redirect::Redirect;
+pub(super) use redirect::{NOT_HERE, Redirect};
 pub(super) use slots::slot_of;
 
 /// Redirections of one request in a row. A cluster at rest needs one.
@@ -202,12 +202,14 @@ impl Cluster {
 
     /// The node that has `slot`.
     async fn owner(&self, slot: u16, patience: Patience) -> Result<Arc<Node>, StoreError> {
+        if let Some(node) = self.topology.load().owner(slot) {
+            return Ok(Arc::clone(node));
+        }
+        // The first requests wait for the first attempt to find it.
         let mut looked = self.looked.subscribe();
-        if !*looked.borrow() {
-            let first = looked.wait_for(|looked| *looked);
-            if timeout_at(patience.end, first).await.is_err() {
-                return Err(patience.error());
-            }
+        let first = looked.wait_for(|looked| *looked);
+        if timeout_at(patience.end, first).await.is_err() {
+            return Err(patience.error());
         }
         self.topology.load().owner(slot).cloned().ok_or_else(|| {
             self.news.stale.notify_one();
@@ -228,7 +230,7 @@ impl Cluster {
     /// Asks every master for a decision that nobody needs.
     ///
     /// # Errors
-    /// When a decision would fail on one of them.
+    /// When it would fail on all of them.
     pub(super) async fn ping(&self, deadline: Span) -> Result<(), StoreError> {
         if self.topology.load().is_empty() {
             self.discover().await?;
@@ -236,6 +238,9 @@ impl Cluster {
         let topology = self.topology.load_full();
         let asked = topology.nodes().map(|node| probe::ask(&node.upstream, deadline));
         let answers = futures_util::future::join_all(asked).await;
+        if answers.is_empty() || answers.iter().any(Result::is_ok) {
+            return Ok(());
+        }
         answers.into_iter().collect()
     }
 

@@ -4,6 +4,9 @@ use deadpool_redis::redis::{ErrorKind, RedisError, ServerErrorKind};
 
 use crate::store::redis::url::Address;
 
+/// What the script hears from a node about a key that has gone.
+pub(in crate::store::redis) const NOT_HERE: &str = "non local key in a cluster";
+
 /// Where to ask instead. A host without a name is that of the node which says
 /// so.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,9 +28,8 @@ pub(in crate::store::redis) enum Redirect {
 }
 
 impl Redirect {
-    /// The redirection in `error`, if it is one; `not_here` is what a script
-    /// hears of a key that has gone.
-    pub(in crate::store::redis) fn of(error: &RedisError, not_here: &str) -> Option<Self> {
+    /// The redirection in `error`, if it is one.
+    pub(in crate::store::redis) fn of(error: &RedisError) -> Option<Self> {
         match error.kind() {
             ErrorKind::Server(ServerErrorKind::Moved) => {
                 let (address, slot) = error.redirect_node()?;
@@ -38,7 +40,7 @@ impl Redirect {
                 Some(Self::Ask { to: address_of(address)? })
             }
             ErrorKind::Server(ServerErrorKind::TryAgain) => Some(Self::Unsettled),
-            _ if error.detail().is_some_and(|detail| detail.contains(not_here)) => {
+            _ if error.detail().is_some_and(|detail| detail.contains(NOT_HERE)) => {
                 Some(Self::Unsettled)
             }
             _ => None,

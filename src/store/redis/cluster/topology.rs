@@ -138,12 +138,6 @@ impl Cluster {
     /// # Errors
     /// When there can be no such node.
     pub(super) fn moved(&self, slot: u16, to: &Address) -> Result<(), StoreError> {
-        let topology = self.topology.load();
-        if let Some(place) = topology.place(to) {
-            topology.assign(slot, place);
-            return Ok(());
-        }
-        drop(topology);
         self.node_at(to)?;
         let topology = self.topology.load();
         if let Some(place) = topology.place(to) {
@@ -197,37 +191,16 @@ impl Cluster {
     pub(super) fn apply(&self, ranges: &[Range]) -> Result<(), StoreError> {
         let mut gone = self.changing.lock();
         let old = self.topology.load_full();
-        let mut nodes: Vec<Arc<Node>> = Vec::new();
-        for range in ranges {
-            if nodes.iter().any(|node| node.address == range.master) {
-                continue;
-            }
-            if nodes.len() >= MOST_NODES {
-                return Err(self.too_many());
-            }
-            let known = old.place(&range.master).and_then(|place| old.nodes.get(place));
-            nodes.push(match known {
-                Some(node) => Arc::clone(node),
-                None => self.start(range.master.clone())?,
-            });
-        }
+        let mut nodes = self.masters_of(ranges, &old)?;
         let masters = nodes.len();
-        let is_new = |node: &Arc<Node>, in_them: &[Arc<Node>]| {
-            !in_them.iter().any(|other| Arc::ptr_eq(node, other))
-        };
-        let kept = old.nodes.iter().filter(|node| is_new(node, &nodes) && node.is_kept());
+        let kept = others(&old.nodes, &nodes).filter(|node| node.is_kept());
         let kept: Vec<_> = kept.take(MOST_NODES - masters).cloned().collect();
         nodes.extend(kept);
-
-        let came = names(nodes.iter().filter(|node| is_new(node, &old.nodes)));
-        let left: Vec<_> = old.nodes.iter().filter(|node| is_new(node, &nodes)).collect();
-        for node in &left {
+        let (came, left) = (names(others(&nodes, &old.nodes)), names(others(&old.nodes, &nodes)));
+        for node in others(&old.nodes, &nodes) {
             let states = node.upstream.breaker().health().borrow().transitions;
-            for (sum, count) in gone.iter_mut().zip(states) {
-                *sum += count;
-            }
+            gone.iter_mut().zip(states).for_each(|(sum, count)| *sum += count);
         }
-        let left = names(left.into_iter());
         let topology = Topology::of(nodes);
         for Range { first, last, master } in ranges {
             if let Some(place) = topology.place(master) {
@@ -238,10 +211,29 @@ impl Cluster {
         self.topology.store(Arc::new(topology));
         drop(gone);
         if !came.is_empty() || !left.is_empty() {
-            tracing::info!(masters, came, left, "the masters of the cluster");
-            self.news.health.notify_one();
+            tracing::info!(masters, came, left, "masters of the cluster came or left");
         }
+        self.news.health.notify_one();
         Ok(())
+    }
+
+    /// The masters in `ranges`: those of before, where they are the same.
+    fn masters_of(&self, ranges: &[Range], old: &Topology) -> Result<Vec<Arc<Node>>, StoreError> {
+        let mut nodes: Vec<Arc<Node>> = Vec::new();
+        for Range { master, .. } in ranges {
+            if nodes.iter().any(|node| node.address == *master) {
+                continue;
+            }
+            if nodes.len() >= MOST_NODES {
+                return Err(self.too_many());
+            }
+            let known = old.place(master).and_then(|place| old.nodes.get(place));
+            nodes.push(match known {
+                Some(node) => Arc::clone(node),
+                None => self.start(master.clone())?,
+            });
+        }
+        Ok(nodes)
     }
 
     /// The lanes to a node, and all that goes with them.
@@ -266,6 +258,14 @@ impl Cluster {
         let text = format!("{}: it names more than {MOST_NODES} masters", self.seeds);
         StoreError::unavailable(Cause::Cluster, text)
     }
+}
+
+/// Those of `nodes` that are not among these.
+fn others<'n>(
+    nodes: &'n [Arc<Node>],
+    these: &'n [Arc<Node>],
+) -> impl Iterator<Item = &'n Arc<Node>> {
+    nodes.iter().filter(|node| !these.iter().any(|other| Arc::ptr_eq(node, other)))
 }
 
 /// The addresses of nodes, for the log.
