@@ -119,3 +119,79 @@ pub(super) fn are_per_second(rule: &[Charge]) -> bool {
     let second = |window: &FixedWindow| window.window() == Span::from_secs(1);
     rule.iter().all(|charge| matches!(&charge.limit, Limit::FixedWindow(it) if second(it)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limit::Cost;
+    use crate::store::HashTag;
+    use crate::store::redis::cluster::slot_of;
+    use crate::units::Hits;
+
+    /// A plan of rules, each with so many rates; their windows are 1 s, 2 s, ….
+    fn plan(rules: &[(usize, Role)]) -> Plan {
+        let mut plan = Plan::default();
+        for (nth, &(rates, role)) in rules.iter().enumerate() {
+            for rate in 0..rates {
+                let window = Span::from_secs(rate as u64 + 1);
+                let limit = Limit::FixedWindow(FixedWindow::new(Hits::new(1), window).unwrap());
+                let mut key = plan.keys.tagged_writer("d", Some(HashTag::Entries));
+                key.entry("k", &nth.to_string());
+                let key = key.finish(&limit);
+                let cost = Cost::Take(Hits::new(1));
+                plan.charges.push(Charge { limit, key, cost, role, joined: rate > 0 });
+            }
+        }
+        plan
+    }
+
+    fn split_by_slot(plan: &Plan) -> Vec<Share<'_>> {
+        split(plan, |rule| {
+            let slots = rule.iter().map(|charge| slot_of("", plan.keys.get(charge.key)));
+            let slots: Vec<u16> = slots.collect();
+            assert!(slots.windows(2).all(|two| two[0] == two[1]), "a rule in two slots");
+            Home { per_second: are_per_second(rule), slot: slots[0] }
+        })
+    }
+
+    #[test]
+    fn every_charge_is_in_one_part_with_the_other_rates_of_its_rule() {
+        let plan = plan(&[(1, Role::Enforced), (3, Role::Enforced), (2, Role::Shadow)]);
+        let shares = split_by_slot(&plan);
+        assert_eq!(shares.len(), 3);
+        let mut places: Vec<usize> = Vec::new();
+        for share in &shares {
+            assert_eq!(share.part.charges.len(), share.places.len());
+            assert_eq!(share.home.per_second, share.places[..] == [0], "one rate of 1 s");
+            for (&place, charge) in share.places.iter().zip(&*share.part.charges) {
+                assert_eq!(charge.key, plan.charges[place].key);
+            }
+            places.extend(&share.places);
+        }
+        places.sort_unstable();
+        assert_eq!(places, [0, 1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn a_plan_of_one_slot_is_one_part() {
+        let plan = plan(&[(2, Role::Enforced), (2, Role::Enforced)]);
+        let shares = split(&plan, |_| Home { per_second: false, slot: 7 });
+        assert_eq!((shares.len(), shares[0].part.slot), (1, 7));
+        assert!(matches!(shares[0].part.charges, Cow::Borrowed(_)));
+        assert_eq!(shares[0].part.apart().map(|groups| groups.len()), Some(2));
+    }
+
+    #[test]
+    fn quotas_in_several_parts_are_judged_together() {
+        for (roles, apart) in [
+            ([Role::Quota, Role::Quota], true),
+            ([Role::Quota, Role::Enforced], false),
+            ([Role::Enforced, Role::Shadow], false),
+        ] {
+            let plan = plan(&roles.map(|role| (1, role)));
+            let shares = split_by_slot(&plan);
+            assert_eq!(shares.len(), 2);
+            assert!(shares.iter().all(|share| share.part.quota_passes == apart), "{roles:?}");
+        }
+    }
+}
