@@ -107,7 +107,7 @@ impl RedisStore {
     /// Gives back what the parts of a refused request took that were decided,
     /// beside everything else.
     pub fn take_back(&self, plan: &Plan, partial: &Partial) {
-        spread::take_back(&self.backends, plan, &partial.verdicts);
+        spread::take_back(&self.backends, plan, &partial.verdicts, self.deadline);
     }
 
     /// Whether keys need a hash tag, because they lie in a cluster.

@@ -45,10 +45,15 @@ pub(super) async fn decide(
     }
     let mut verdicts: Verdicts = known.iter().copied().flatten().collect();
     if plan.mode == ChargeMode::AllOrNothing && plan.refused_by(&verdicts) {
-        let places = taken(&shares, &known);
+        let places = taken(&shares, &known, deadline);
         // Who asks next should find it as it was.
         let _ = timeout_at(patience.end, give_back(backends, plan, &places)).await;
-        places.into_iter().filter_map(|place| verdicts.get_mut(place).map(untake)).count();
+        for place in places {
+            if let Some(verdict) = verdicts.get_mut(place) {
+                // As a check would have told it.
+                verdict.remaining = verdict.remaining_before;
+            }
+        }
     }
     Ok(verdicts)
 }
@@ -84,9 +89,14 @@ fn put(known: &mut Known, places: &[usize], verdicts: impl Iterator<Item = Optio
 
 /// Gives back what a refused request took where it was not refused, beside
 /// those who wait: `known` is what is known of it.
-pub(super) fn take_back(backends: &Arc<Backends>, plan: &Plan, known: &[Option<Verdict>]) {
+pub(super) fn take_back(
+    backends: &Arc<Backends>,
+    plan: &Plan,
+    known: &[Option<Verdict>],
+    deadline: Span,
+) {
     let shares = split(plan, |rule| backends.home(plan, rule));
-    let places = taken(&shares, known);
+    let places = taken(&shares, known, deadline);
     if !places.is_empty() {
         drop(give_back(backends, plan, &places));
     }
@@ -94,8 +104,11 @@ pub(super) fn take_back(backends: &Arc<Backends>, plan: &Plan, known: &[Option<V
 
 /// The charges of a refused request that took something. A part that refused
 /// took nothing. Failures are not taken back from a lockout: it cannot forget
-/// one without forgetting all.
-fn taken(shares: &[Share<'_>], known: &[Option<Verdict>]) -> SmallVec<[usize; 4]> {
+/// one without forgetting all; nor is anything from a window about to end, or it
+/// would be given back in the next one.
+fn taken(shares: &[Share<'_>], known: &[Option<Verdict>], deadline: Span) -> SmallVec<[usize; 4]> {
+    // So long the decision took at most, and giving back may take.
+    let soon = Span::from_micros(deadline.as_micros().saturating_mul(2));
     let mut taken = SmallVec::new();
     for Share { part, places, .. } in shares {
         let verdicts = places.iter().map(|&place| known.get(place).copied().flatten());
@@ -104,7 +117,7 @@ fn taken(shares: &[Share<'_>], known: &[Option<Verdict>]) -> SmallVec<[usize; 4]
             continue;
         }
         for ((place, charge), verdict) in places.iter().zip(&*part.charges).zip(&verdicts) {
-            if verdict.allowed && takes(charge) {
+            if verdict.allowed && takes(charge) && !ends_within(soon, charge, verdict) {
                 taken.push(*place);
             }
         }
@@ -112,14 +125,13 @@ fn taken(shares: &[Share<'_>], known: &[Option<Verdict>]) -> SmallVec<[usize; 4]
     taken
 }
 
+fn ends_within(soon: Span, charge: &Charge, verdict: &Verdict) -> bool {
+    matches!(charge.limit, Limit::FixedWindow(_)) && verdict.reset_after <= soon
+}
+
 fn takes(charge: &Charge) -> bool {
     let returnable = !matches!(charge.limit, Limit::Lockout(_));
     returnable && charge.role != Role::Shadow && matches!(charge.cost, Cost::Take(_))
-}
-
-/// The verdict of a check in the place of one that took something.
-fn untake(verdict: &mut Verdict) {
-    verdict.remaining = verdict.remaining_before;
 }
 
 /// Gives back what the charges at these places took; goes on when nobody waits

@@ -23,7 +23,8 @@ pub(in crate::store::redis) enum Redirect {
         /// The node.
         to: Address,
     },
-    /// `TRYAGAIN`: the keys are on their way.
+    /// `TRYAGAIN`: the keys are on their way. Or a call found one gone when it
+    /// wrote; what it had written before counts twice then, and never too little.
     Unsettled,
 }
 
