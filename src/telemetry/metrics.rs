@@ -14,10 +14,10 @@ use prometheus::{IntCounter, IntCounterVec, IntGauge, Opts, Registry, TextEncode
 use super::calls::Calls;
 use super::maker::Maker;
 pub use super::maker::{Description, LABELS};
-pub use store::StoreMetrics;
 use super::series::{Counters, NameBuf, NamedSeries, Sanitizer};
 use crate::limit::{Cost, Verdict};
 use crate::units::Hits;
+pub use store::StoreMetrics;
 
 const RULE_LABELS: &[&str] = &["domain", "key1", "key2"];
 
