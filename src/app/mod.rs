@@ -5,6 +5,7 @@ mod config;
 mod options;
 mod reload;
 mod reports;
+mod store;
 mod supervise;
 mod sweep;
 
@@ -19,7 +20,9 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-pub use options::{ByteSize, ConfigSource, Options, StopOptions, StoreArg, StoreOptions};
+pub use options::{
+    ByteSize, ConfigSource, Options, PerSecondOptions, StopOptions, StoreArg, StoreOptions,
+};
 pub use reload::Reloader;
 pub use reports::{PrometheusOptions, ReportOptions};
 pub use supervise::StoreMissing;
@@ -32,8 +35,7 @@ use crate::clock::Clock;
 use crate::decide::Decider;
 use crate::policy::LoadError;
 use crate::store::Store;
-use crate::store::memory::MemoryStore;
-use crate::store::redis::{RedisConfig, RedisConfigError, RedisStore};
+use crate::store::redis::RedisConfigError;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::readiness::Readiness;
 use crate::telemetry::spans::ExportError;
@@ -54,6 +56,11 @@ pub enum StartError {
     /// The store cannot be what was asked for.
     #[error(transparent)]
     Store(#[from] RedisConfigError),
+    /// There is a Redis for some limits, and none for the others.
+    #[error(
+        "--store-per-second and --store must both name a Redis; remove the one or write the other"
+    )]
+    HalfInRedis,
     /// The store does not answer and must.
     #[error(transparent)]
     Missing(#[from] StoreMissing),
@@ -131,7 +138,7 @@ struct Grpc {
 pub async fn build(options: Options) -> Result<App, StartError> {
     let metrics = Metrics::with(options.report.metrics.clone());
     let configuration = Configuration::first(options.config, options.load, &metrics)?;
-    let store = open_store(&options.store)?;
+    let store = store::open(&options.store)?;
     supervise::first_answer(&store, options.store.required).await?;
     let Configuration { policies, readiness, source } = configuration;
     let decider = Decider::new(policies, store, Clock::default(), options.decide, metrics);
@@ -166,24 +173,6 @@ pub async fn build(options: Options) -> Result<App, StartError> {
         reports,
         threads: options.threads,
         stop: options.stop,
-    })
-}
-
-/// Opens the place where counters live.
-fn open_store(options: &StoreOptions) -> Result<Store, RedisConfigError> {
-    Ok(match &options.place {
-        StoreArg::Memory => Store::Memory(MemoryStore::new(options.memory_limit.as_usize())),
-        StoreArg::Redis(url) => {
-            let config = RedisConfig {
-                credentials: options.credentials.clone(),
-                sentinel_credentials: options.sentinel_credentials.clone(),
-                tls: options.tls.clone(),
-                deadline: options.deadline,
-                script: options.redis_script,
-                ..RedisConfig::new(url)
-            };
-            Store::Redis(RedisStore::connect(&config)?)
-        }
     })
 }
 
@@ -223,6 +212,12 @@ impl App {
             Store::Redis(redis) => Some(redis.health()),
         };
         supervision.spawn(self.supervisor.run(changes));
+        if let Store::Redis(redis) = self.decider.store()
+            && let Some(health) = redis.per_second_health()
+        {
+            let metrics = self.decider.metrics().per_second_store.clone();
+            supervision.spawn(supervise::watch_per_second(metrics, health));
+        }
         let _background = start_background(self.followed, self.decider);
 
         tokio::select! {

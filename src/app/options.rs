@@ -72,6 +72,8 @@ pub struct StoreOptions {
     pub sentinel_credentials: Credentials,
     /// How connections to Redis are encrypted.
     pub tls: Tls,
+    /// Another Redis for limits of one second.
+    pub per_second: Option<PerSecondOptions>,
     /// Do not start without it.
     pub required: bool,
     /// How Redis is asked to run the script.
@@ -80,6 +82,15 @@ pub struct StoreOptions {
     pub deadline: Span,
     /// What counters in memory may take.
     pub memory_limit: ByteSize,
+}
+
+/// Where counters of limits of one second live.
+#[derive(Clone, Debug)]
+pub struct PerSecondOptions {
+    /// Another Redis.
+    pub place: StoreArg,
+    /// Who we are to it.
+    pub credentials: Credentials,
 }
 
 /// How the service stops.
@@ -102,17 +113,21 @@ pub enum StoreArg {
 }
 
 /// How URLs of Redis and Valkey begin.
-const SCHEMES: [&str; 10] = [
+const SCHEMES: [&str; 14] = [
     "redis",
     "rediss",
     "redis+unix",
     "redis+sentinel",
     "rediss+sentinel",
+    "redis+cluster",
+    "rediss+cluster",
     "valkey",
     "valkeys",
     "valkey+unix",
     "valkey+sentinel",
     "valkeys+sentinel",
+    "valkey+cluster",
+    "valkeys+cluster",
 ];
 
 impl FromStr for StoreArg {

@@ -3,6 +3,7 @@
 mod keeping;
 mod reaching;
 mod reporting;
+mod topology;
 mod tracing;
 mod xds;
 
@@ -321,6 +322,7 @@ impl Answering {
             near_limit_ratio: self.near_limit_ratio,
             max_descriptors: self.max_descriptors,
             failure_mode: keeping.failure_mode(),
+            hash_tag: keeping.hash_tag(),
             replicas: keeping.replicas(),
             local_memory: keeping.memory_limit(),
         }

@@ -75,6 +75,7 @@ impl Reader<'_> {
                 "domain" => raw.domain = self.text(name, node),
                 "charge" => raw.charge = self.text(name, node),
                 "failure_mode" => raw.failure_mode = self.text(name, node),
+                "hash_tag" => raw.hash_tag = self.text(name, node),
                 "descriptors" => raw.descriptors = self.descriptors(node),
                 _ => self.unknown(Section::Root, name, at),
             }

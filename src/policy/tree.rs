@@ -16,8 +16,8 @@ use super::address::AddressPolicy;
 use super::failure_mode::FailureMode;
 use super::pattern::Pattern;
 use super::rule::Rule;
-use crate::store::ChargeMode;
 use crate::store::key::KeyWriter;
+use crate::store::{ChargeMode, HashTag};
 use crate::telemetry::metrics::RuleStats;
 
 type Map<V> = HashMap<Box<str>, V, RandomState>;
@@ -37,6 +37,8 @@ pub struct Domain {
     pub charge: ChargeMode,
     /// What to answer without a store, where the domain says so.
     pub failure_mode: Option<FailureMode>,
+    /// Which of its keys lie together in Redis Cluster, where the domain says so.
+    pub hash_tag: Option<HashTag>,
     /// The top level of its rules.
     pub root: Level,
     /// The counters of limits that come with requests, all in one.

@@ -2,6 +2,8 @@
 //! a closed set; those that come from requests, since rules ask for it, are
 //! bounded in number and length by [`series`](super::series).
 
+mod store;
+
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -15,6 +17,7 @@ pub use super::maker::{Description, LABELS};
 use super::series::{Counters, NameBuf, NamedSeries, Sanitizer};
 use crate::limit::{Cost, Verdict};
 use crate::units::Hits;
+pub use store::StoreMetrics;
 
 const RULE_LABELS: &[&str] = &["domain", "key1", "key2"];
 
@@ -74,12 +77,10 @@ pub struct Metrics {
     pub store_errors: IntCounterVec,
     /// Requests answered in full or in part by a failure mode, by mode.
     pub degraded_decisions: IntCounterVec,
-    /// 1 while the store answers.
-    pub store_up: IntGauge,
-    /// The state of the circuit breaker: 0 closed, 1 half open, 2 open.
-    pub breaker_state: IntGauge,
-    /// How often the circuit breaker came into each state.
-    pub breaker_transitions: IntCounterVec,
+    /// What is known of the store.
+    pub store: StoreMetrics,
+    /// The same of the store for limits of one second, where there is another.
+    pub per_second_store: StoreMetrics,
     /// Keys held by the memory store.
     pub memory_keys: IntGauge,
     /// Bytes held by the memory store, estimated.
@@ -169,16 +170,11 @@ impl Metrics {
                 "Requests answered, in full or in part, by a failure mode",
                 "mode",
             ),
-            store_up: make.gauge("tidegate_store_up", "1 while the store answers"),
-            breaker_state: make.gauge(
-                "tidegate_breaker_state",
-                "0 while the store is asked (closed), 1 while one question is on its way to see \
-                 whether it answers again (half open), 2 while it is not asked (open)",
-            ),
-            breaker_transitions: make.labelled(
-                "tidegate_breaker_transitions",
-                "How often the circuit breaker came into each state",
-                "to",
+            store: StoreMetrics::new(&make, "", "the store"),
+            per_second_store: StoreMetrics::new(
+                &make,
+                "per_second_",
+                "the store for limits of one second, if there is another",
             ),
             memory_keys: make.gauge("tidegate_memory_keys", "Counters held in memory"),
             memory_bytes: make.gauge("tidegate_memory_bytes", "Memory held by counters, estimated"),

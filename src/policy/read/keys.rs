@@ -51,7 +51,9 @@ impl Section {
     /// The keys that may stand in it.
     pub fn keys(self) -> impl Iterator<Item = &'static str> {
         let groups: [&[&str]; 3] = match self {
-            Self::Root => [&["domain", "charge", "failure_mode", "descriptors"], &[], &[]],
+            Self::Root => {
+                [&["domain", "charge", "failure_mode", "hash_tag", "descriptors"], &[], &[]]
+            }
             Self::Descriptor => [
                 &["key", "value", "rate_limit", "descriptors", "address", "metadata"],
                 &["shadow_mode", "quota_mode", "failure_mode"],
@@ -157,7 +159,7 @@ mod tests {
     fn a_key_like_no_other_gets_the_list() {
         assert_eq!(
             advice(Section::Root, "version"),
-            "the keys here are domain, charge, failure_mode, descriptors"
+            "the keys here are domain, charge, failure_mode, hash_tag, descriptors"
         );
         assert!(advice(Section::Root, "x-base").contains("anchor"));
         assert!(

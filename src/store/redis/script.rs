@@ -2,9 +2,9 @@
 
 use deadpool_redis::redis::{Cmd, Value};
 
+use super::failure::{Failure, Refused};
 use super::msgpack::{Reader, put_array, put_number};
-use super::request::{Request, malformed};
-use crate::store::StoreError;
+use super::request::{Manner, Request, malformed};
 
 /// Most charges in one call, unless one request alone has more. Redis serves
 /// nobody else during a call, and a charge takes it about 4 us.
@@ -13,6 +13,7 @@ const MAX_CHARGES: usize = 512;
 /// Requests that are decided by one call of the script.
 #[derive(Debug)]
 pub(super) struct Batch {
+    manner: Manner,
     now: u64,
     charges: usize,
     integers: u32,
@@ -23,15 +24,21 @@ pub(super) struct Batch {
 impl Batch {
     /// A batch of one.
     pub(super) fn new(first: Request) -> Self {
-        let now = first.now;
-        let mut batch = Self { now, charges: 0, integers: 1, bytes: 0, requests: Vec::new() };
+        let (manner, now) = (first.manner, first.now);
+        let requests = Vec::new();
+        let mut batch = Self { manner, now, charges: 0, integers: 1, bytes: 0, requests };
         batch.push(first);
         batch
     }
 
-    /// How many requests it has.
-    pub(super) fn len(&self) -> usize {
-        self.requests.len()
+    /// Whether `request` is sent in the same way, to the same slot.
+    pub(super) fn is_kin(&self, request: &Request) -> bool {
+        self.manner == request.manner && !self.manner.alone
+    }
+
+    /// Whether the server must be told that it was named by another.
+    pub(super) fn is_asking(&self) -> bool {
+        self.manner.asking
     }
 
     /// Adds a request, or gives it back if it belongs into the next batch.
@@ -80,7 +87,7 @@ impl Batch {
     pub(super) fn answer(self, reply: &Value) {
         let bytes = if let Value::BulkString(bytes) = reply { bytes.as_slice() } else { &[] };
         let Some(mut reader) = Reader::of_array(bytes) else {
-            return self.fail(&malformed());
+            return self.fail(&Failure::harmless(malformed()));
         };
         for request in self.requests {
             request.answer_from(&mut reader);
@@ -88,9 +95,9 @@ impl Batch {
     }
 
     /// Gives every caller the same failure.
-    pub(super) fn fail(self, error: &StoreError) {
+    pub(super) fn fail(self, failure: &Failure) {
         for request in self.requests {
-            request.answer(Err(error.clone()));
+            request.answer(Err(Refused::from(failure)));
         }
     }
 }
