@@ -21,6 +21,7 @@ pub(super) struct Adoption {
 impl Adoption {
     /// Puts `policies` in force. `version` is what their origin calls them.
     pub(super) fn accept(&self, policies: Policies, version: Option<&str>) {
+        tell_slips(&policies);
         tracing::info!(
             config = self.origin,
             version,
@@ -28,6 +29,7 @@ impl Adoption {
             rules = policies.rule_count(),
             "the changed configuration is in force"
         );
+        self.readiness.domains(policies.len());
         self.decider.replace_policies(policies);
         let metrics = self.decider.metrics();
         metrics.config_load_success.inc();
@@ -53,11 +55,22 @@ impl Adoption {
             config = self.origin,
             version,
             lines_not_shown = faults.lines().count().saturating_sub(MAX_LOGGED),
-            "the changed configuration is refused, {consequence}"
+            "the configuration is refused, {consequence}"
         );
         self.readiness.config_refused(faults);
         let metrics = self.decider.metrics();
         metrics.config_load_error.inc();
         metrics.config_stale.set(1);
+    }
+}
+
+/// Tells what was let pass.
+pub(super) fn tell_slips(policies: &Policies) {
+    let slips = policies.slips();
+    for slip in slips.iter().take(MAX_LOGGED) {
+        tracing::warn!("ignored, as by envoyproxy/ratelimit: {slip}");
+    }
+    if slips.len() > MAX_LOGGED {
+        tracing::warn!(not_shown = slips.len() - MAX_LOGGED, "more is ignored");
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::adopt::Adoption;
+use super::adopt::{Adoption, tell_slips};
 use super::options::ConfigSource;
 use super::reload::Reloader;
 use crate::decide::Decider;
@@ -19,6 +19,17 @@ pub(super) struct Configuration {
     pub(super) policies: Option<Policies>,
     pub(super) readiness: Readiness,
     pub(super) source: Source,
+    /// Why there are no rules although they were read.
+    pub(super) refused: Option<LoadError>,
+}
+
+/// How to begin.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Start {
+    /// How to read rules.
+    pub(super) load: LoadOptions,
+    /// With bad files, too.
+    pub(super) with_bad: bool,
 }
 
 /// What changes will come from.
@@ -39,25 +50,34 @@ impl Configuration {
     /// told so.
     pub(super) fn first(
         source: ConfigSource,
-        options: LoadOptions,
+        start: Start,
         metrics: &Metrics,
     ) -> Result<Self, LoadError> {
         let origin = source.to_string();
         match source {
             ConfigSource::Files { path, reload_interval } => {
-                let seen = Signature::of(&path);
-                let policies = load(&path, options, metrics)?;
-                metrics.config_load_success.inc();
-                Ok(Self {
-                    policies: Some(policies),
-                    readiness: Readiness::new(origin),
-                    source: Source::Files { path, seen, interval: reload_interval },
-                })
+                let seen = Signature::of(&path, start.load.layout);
+                let loaded = load(&path, start.load, metrics);
+                let source = Source::Files { path, seen, interval: reload_interval };
+                match loaded {
+                    Ok(policies) => {
+                        tell_slips(&policies);
+                        metrics.config_load_success.inc();
+                        let readiness = Readiness::new(origin);
+                        Ok(Self { policies: Some(policies), readiness, source, refused: None })
+                    }
+                    Err(error) if start.with_bad => {
+                        let readiness = Readiness::awaiting(origin, false);
+                        Ok(Self { policies: None, readiness, source, refused: Some(error) })
+                    }
+                    Err(error) => Err(error),
+                }
             }
             ConfigSource::Xds(xds) => Ok(Self {
                 policies: None,
                 readiness: Readiness::awaiting(origin, !xds.start_without_config),
                 source: Source::Xds(xds),
+                refused: None,
             }),
         }
     }

@@ -27,7 +27,8 @@ pub use reload::Reloader;
 pub use reports::{PrometheusOptions, ReportOptions};
 pub use supervise::StoreMissing;
 
-use config::{Configuration, Followed};
+use adopt::Adoption;
+use config::{Configuration, Followed, Start};
 use reports::Reports;
 use supervise::Supervisor;
 
@@ -45,7 +46,8 @@ use crate::transport::http::Http;
 use crate::transport::json::JsonError;
 use crate::transport::listen::{Address, BindError, Bound, bind, bind_tcp};
 use crate::transport::rls::Rls;
-use crate::transport::workers::{self, WorkerError};
+use crate::transport::tls::{Tls, TlsError};
+use crate::transport::workers::{self, Terms, WorkerError};
 
 /// Why the service cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -70,6 +72,9 @@ pub enum StartError {
     /// Calls cannot be traced.
     #[error(transparent)]
     Tracing(#[from] ExportError),
+    /// TLS cannot be spoken.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The JSON face cannot be made.
     #[error(transparent)]
     Json(#[from] JsonError),
@@ -127,6 +132,7 @@ pub struct App {
 struct Grpc {
     bound: Bound,
     calls: Arc<Calls>,
+    terms: Terms,
     health: Health,
 }
 
@@ -137,13 +143,22 @@ struct Grpc {
 /// If the policies are bad, or anything cannot be opened.
 pub async fn build(options: Options) -> Result<App, StartError> {
     let metrics = Metrics::with(options.report.metrics.clone());
-    let configuration = Configuration::first(options.config, options.load, &metrics)?;
+    let start = Start { load: options.load, with_bad: options.start_with_bad_config };
+    let configuration = Configuration::first(options.config, start, &metrics)?;
     let store = store::open(&options.store)?;
     supervise::first_answer(&store, options.store.required).await?;
-    let Configuration { policies, readiness, source } = configuration;
+    let Configuration { policies, readiness, source, refused } = configuration;
     let decider = Decider::new(policies, store, Clock::default(), options.decide, metrics);
     let (decider, readiness) = (Arc::new(decider), Arc::new(readiness));
+    readiness.need_rules(options.healthy_with_config);
+    readiness.domains(decider.policies().map_or(0, |policies| policies.len()));
+    if let Some(error) = refused {
+        let (decider, readiness) = (decider.clone(), readiness.clone());
+        Adoption { origin: readiness.config().path, decider, readiness }.refuse(&error, None);
+    }
 
+    let tls = options.tls.map(Tls::load).transpose()?;
+    let terms = Terms { tls, age: options.age };
     let bound = bind(&options.grpc).await?;
     let (http_listener, http) = bind_tcp(&options.http).await?;
     let spans = reports::spans(&options.report)?;
@@ -165,7 +180,7 @@ pub async fn build(options: Options) -> Result<App, StartError> {
     Ok(App {
         decider,
         readiness,
-        grpc: Grpc { bound, calls, health },
+        grpc: Grpc { bound, calls, terms, health },
         http: (http_listener, router),
         addresses,
         followed,
@@ -182,6 +197,11 @@ impl App {
         &self.addresses
     }
 
+    /// Whether gRPC connections are encrypted.
+    pub fn is_encrypted(&self) -> bool {
+        self.grpc.terms.tls.is_some()
+    }
+
     /// What decides.
     pub fn decider(&self) -> &Arc<Decider> {
         &self.decider
@@ -194,12 +214,16 @@ impl App {
     /// If a server breaks down.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), RunError> {
         let closing = CancellationToken::new();
-        let Grpc { bound: Bound { listener, file: _file, .. }, calls, mut health } = self.grpc;
+        let Grpc { bound: Bound { listener, file: _file, .. }, calls, terms, mut health } =
+            self.grpc;
         let (http_listener, router) = self.http;
 
         let mut servers: JoinSet<Result<(), RunError>> = JoinSet::new();
         let (threads, close) = (self.threads, closing.clone());
-        servers.spawn(async move { Ok(workers::serve(listener, threads, &calls, close).await?) });
+        let tls = terms.tls.clone();
+        servers.spawn(async move {
+            Ok(workers::serve(listener, threads, &calls, &terms, close).await?)
+        });
         let close = closing.clone().cancelled_owned();
         servers.spawn(async move {
             Ok(axum::serve(http_listener, router).with_graceful_shutdown(close).await?)
@@ -218,7 +242,10 @@ impl App {
             let metrics = self.decider.metrics().per_second_store.clone();
             supervision.spawn(supervise::watch_per_second(metrics, health));
         }
-        let _background = start_background(self.followed, self.decider);
+        let mut background = start_background(self.followed, self.decider);
+        if let Some(tls) = tls {
+            background.spawn(tls.follow());
+        }
 
         tokio::select! {
             () = stop => {}

@@ -9,7 +9,9 @@ use super::reports::ReportOptions;
 use crate::decide;
 use crate::policy::LoadOptions;
 use crate::store::redis::{Credentials, ScriptRuntime, Tls};
+use crate::transport::age::Age;
 use crate::transport::listen::{HostPort, Listen};
+use crate::transport::tls::TlsFiles;
 use crate::units::Span;
 use crate::xds::XdsOptions;
 
@@ -20,10 +22,18 @@ pub struct Options {
     pub config: ConfigSource,
     /// How to read them.
     pub load: LoadOptions,
+    /// Start with bad or missing files, too; calls fail until there are good ones.
+    pub start_with_bad_config: bool,
+    /// Be ready only while there are rules.
+    pub healthy_with_config: bool,
     /// Where counters live.
     pub store: StoreOptions,
     /// Where gRPC listens.
     pub grpc: Listen,
+    /// How gRPC connections are encrypted, if they are.
+    pub tls: Option<TlsFiles>,
+    /// How old gRPC connections may become.
+    pub age: Age,
     /// Where HTTP listens.
     pub http: HostPort,
     /// How many threads serve gRPC connections.
@@ -78,6 +88,8 @@ pub struct StoreOptions {
     pub required: bool,
     /// How Redis is asked to run the script.
     pub redis_script: ScriptRuntime,
+    /// What keys in Redis begin with, before our own prefix.
+    pub key_prefix: String,
     /// How long a decision may wait for the store.
     pub deadline: Span,
     /// What counters in memory may take.

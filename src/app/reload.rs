@@ -62,7 +62,7 @@ impl Reloader {
     /// If not, they are looked at once more the next time: only then they are
     /// called bad, because they may have been half written.
     pub fn look(&mut self) {
-        let signature = Signature::of(&self.path);
+        let signature = Signature::of(&self.path, self.options.layout);
         let changed = signature != self.seen;
         if !changed && !self.suspect {
             return;

@@ -25,13 +25,17 @@ pub(super) fn open(options: &StoreOptions) -> Result<Store, StartError> {
     let shared = tls.into_iter().flatten().any(is_encrypted);
     let tls_of =
         |place| if shared && !is_encrypted(place) { Tls::default() } else { options.tls.clone() };
-    let config = |url: &str, credentials: &Credentials, tls| RedisConfig {
-        credentials: credentials.clone(),
-        sentinel_credentials: options.sentinel_credentials.clone(),
-        tls,
-        deadline: options.deadline,
-        script: options.redis_script,
-        ..RedisConfig::new(url)
+    let config = |url: &str, credentials: &Credentials, tls| {
+        let own = RedisConfig::new(url);
+        RedisConfig {
+            key_prefix: format!("{}{}", options.key_prefix, own.key_prefix),
+            credentials: credentials.clone(),
+            sentinel_credentials: options.sentinel_credentials.clone(),
+            tls,
+            deadline: options.deadline,
+            script: options.redis_script,
+            ..own
+        }
     };
     let per_second = others.and_then(|PerSecondOptions { place, credentials }| match place {
         StoreArg::Redis(url) => Some(Box::new(config(url, credentials, tls_of(place)))),

@@ -91,32 +91,28 @@ impl Supervisor {
         self.turn().await;
     }
 
-    /// Tells every change of the store, if it can change, and that the first
-    /// configuration has come, for ever.
-    pub(super) async fn run(mut self, mut changes: Option<watch::Receiver<StoreHealth>>) {
-        let readiness = Arc::clone(&self.readiness);
+    /// Tells every change of the store, if it can change, and of readiness, for
+    /// ever.
+    pub(super) async fn run(mut self, mut store: Option<watch::Receiver<StoreHealth>>) {
+        let mut readiness = self.readiness.changes();
         loop {
-            let health = changes.as_mut().map(|changes| changes.borrow_and_update().clone());
-            if health.is_some_and(|health| self.follow(&health)) {
-                self.turn().await;
+            if let Some(store) = &mut store {
+                let health = store.borrow_and_update().clone();
+                self.follow(&health);
             }
-            let store = async {
-                match &mut changes {
-                    Some(changes) => changes.changed().await.is_ok(),
-                    None => std::future::pending().await,
-                }
-            };
+            readiness.mark_unchanged();
+            self.turn().await;
             tokio::select! {
-                alive = store => if !alive { changes = None },
-                () = readiness.turned() => self.turn().await,
+                () = changed(&mut store) => {}
+                told = readiness.changed() => if told.is_err() { return },
             }
         }
     }
 
-    /// Whether that changes where clients should go.
-    fn follow(&mut self, health: &StoreHealth) -> bool {
+    /// Takes note of what is known of the store.
+    fn follow(&mut self, health: &StoreHealth) {
         self.metrics.tell(health, &mut self.counted);
-        self.readiness.store_missing(self.needed && !health.is_up())
+        self.readiness.store_missing(self.needed && !health.is_up());
     }
 
     /// Turns health to what readiness is.
@@ -144,4 +140,14 @@ pub(super) async fn watch_per_second(
             return;
         }
     }
+}
+
+/// Waits for the next change, if there can be one.
+async fn changed(store: &mut Option<watch::Receiver<StoreHealth>>) {
+    if let Some(store) = store
+        && store.changed().await.is_ok()
+    {
+        return;
+    }
+    std::future::pending::<()>().await;
 }

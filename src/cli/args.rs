@@ -3,6 +3,7 @@
 mod keeping;
 mod reaching;
 mod reporting;
+mod securing;
 mod topology;
 mod tracing;
 mod xds;
@@ -15,6 +16,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use keeping::Keeping;
 use keeping::TwoPasswords;
 use reporting::{Reporting, ReportingError};
+use securing::Securing;
 use tracing::Traces;
 use xds::Xds;
 
@@ -87,6 +89,14 @@ pub struct Reading {
         default_value = "false", action = ArgAction::Set
     )]
     merge_domains: bool,
+    /// Ignore what envoyproxy/ratelimit ignores (misplaced keys, further
+    /// documents, keys written twice), and log it, instead of refusing it.
+    #[arg(
+        long, env = "TIDEGATE_LENIENT", value_name = "BOOL", value_parser = Value(truth),
+        num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        default_value = "false", action = ArgAction::Set
+    )]
+    lenient: bool,
     /// A refused request consumes nothing, in domains that do not say otherwise.
     #[arg(
         long, env = "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT", value_name = "BOOL",
@@ -99,7 +109,12 @@ pub struct Reading {
 impl Reading {
     /// The same for the loader.
     pub fn options(self) -> LoadOptions {
-        LoadOptions { merge_domains: self.merge_domains, all_or_nothing: self.all_or_nothing }
+        LoadOptions {
+            merge_domains: self.merge_domains,
+            lenient: self.lenient,
+            all_or_nothing: self.all_or_nothing,
+            ..LoadOptions::default()
+        }
     }
 }
 
@@ -130,6 +145,25 @@ pub struct Serve {
         value_parser = Value(span), help_heading = "Policies"
     )]
     reload_interval: Span,
+    /// Start although the policies are bad or missing; calls fail until there are
+    /// good ones.
+    #[arg(
+        long, env = "TIDEGATE_START_WITH_BAD_CONFIG", value_name = "BOOL",
+        value_parser = Value(truth), num_args = 0..=1, require_equals = true,
+        default_missing_value = "true", default_value = "false", action = ArgAction::Set,
+        help_heading = "Policies"
+    )]
+    start_with_bad_config: bool,
+    /// Be ready only while there are rules of at least one domain.
+    #[arg(
+        long, env = "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED", value_name = "BOOL",
+        value_parser = Value(truth), num_args = 0..=1, require_equals = true,
+        default_missing_value = "true", default_value = "false", action = ArgAction::Set,
+        help_heading = "Policies"
+    )]
+    healthy_with_config: bool,
+    #[command(flatten)]
+    securing: Securing,
     #[command(flatten)]
     xds: Xds,
     #[command(flatten)]
@@ -258,7 +292,14 @@ struct Running {
     )]
     log_level: LogLevel,
     /// How to log.
-    #[arg(long, env = "LOG_FORMAT", value_name = "FORMAT", value_enum, default_value = "text")]
+    #[arg(
+        long,
+        env = "LOG_FORMAT",
+        value_name = "FORMAT",
+        value_enum,
+        default_value = "text",
+        ignore_case = true
+    )]
     log_format: FormatArg,
 }
 
@@ -291,7 +332,11 @@ impl Serve {
         Ok(Options {
             config: self.xds.options().map_or(files, |xds| ConfigSource::Xds(Box::new(xds))),
             load: self.reading.options(),
+            start_with_bad_config: self.start_with_bad_config,
+            healthy_with_config: self.healthy_with_config,
             grpc: self.listen,
+            tls: self.securing.tls(),
+            age: self.securing.age(),
             http: self.http_listen,
             threads: self.running.threads.and_then(NonZeroUsize::new).unwrap_or_else(cores),
             reference_codes: self.answering.reference_codes,

@@ -176,7 +176,7 @@ fn keys_of(quotas: &[Quota], mut key: KeyWriter<'_>) -> Keys {
     keys
 }
 
-/// Forgets every match whose rule is named by the `replaces` of a matched rule,
+/// Forgets every limit whose rule is named by the `replaces` of a matched rule,
 /// wherever in the request that one stands.
 fn drop_replaced(matches: &mut Matches<'_>) {
     let replaced: SmallVec<[&Arc<str>; 4]> =
@@ -185,7 +185,8 @@ fn drop_replaced(matches: &mut Matches<'_>) {
         return;
     }
     for found in matches.iter_mut() {
-        if found.rule().is_some_and(|rule| replaced.contains(&&rule.spec.name)) {
+        let unlimited = matches!(found, Match::Unlimited(_));
+        if !unlimited && found.rule().is_some_and(|rule| replaced.contains(&&rule.spec.name)) {
             *found = Match::None;
         }
     }

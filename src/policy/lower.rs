@@ -25,6 +25,7 @@ use super::pattern::Pattern;
 use super::raw::{Field, RawDescriptor, RawRateLimit, RawReplace, label};
 use super::rule::Quota;
 use super::rule::RuleSpec;
+use super::source::Layout;
 use crate::store::ChargeMode;
 
 pub use domains::lower;
@@ -44,8 +45,12 @@ pub fn lower_rates(source: &Arc<str>, raw: &RawRateLimit, faults: &mut Faults) -
 /// How to read policies.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LoadOptions {
+    /// Which files of a directory count.
+    pub layout: Layout,
     /// Several files (or documents) may hold rules of one domain.
     pub merge_domains: bool,
+    /// What envoyproxy/ratelimit ignores is ignored and told, instead of refused.
+    pub lenient: bool,
     /// Domains that do not say how they charge are `all_or_nothing`.
     pub all_or_nothing: bool,
 }

@@ -31,5 +31,5 @@ pub use failure_mode::FailureMode;
 pub use fault::{Fault, LoadError, Position};
 pub use load::{LoadOptions, TYPE_URL, load, load_resources, load_texts, rates_from_yaml};
 pub use rule::{Grant, Quota, Rule, RuleSpec};
-pub use source::Signature;
+pub use source::{Layout, Signature};
 pub use tree::{Domain, Level, Node, Policies};

@@ -165,14 +165,25 @@ impl Reader<'_> {
                  at line {}",
                 at.line, first.line
             );
-            self.report(self.fault(at, message).hint("keep one of the two"));
+            let fault = self.fault(at, message).hint("keep one of the two");
+            if self.faults.slip(fault) {
+                // The last one counts there.
+                let same = |other: &&Entry| matches!(&other.key.kind, Kind::Scalar { text: it, .. } if it == text);
+                distinct.retain(|other| !same(other));
+                distinct.push(entry);
+            }
         }
         distinct
     }
 
     fn unknown(&mut self, section: Section, name: &str, at: Position) {
         let message = format!("config error, unknown key {}", quoted(name));
-        self.report(self.fault(at, message).hint(keys::advice(section, name)));
+        let fault = self.fault(at, message).hint(keys::advice(section, name));
+        if keys::known_to_reference(name) {
+            self.faults.slip(fault);
+        } else {
+            self.report(fault);
+        }
     }
 
     fn fault(&self, at: Position, message: String) -> Fault {

@@ -14,6 +14,7 @@ use ahash::RandomState;
 
 use super::address::AddressPolicy;
 use super::failure_mode::FailureMode;
+use super::fault::Fault;
 use super::pattern::Pattern;
 use super::rule::Rule;
 use crate::store::key::KeyWriter;
@@ -26,6 +27,7 @@ type Map<V> = HashMap<Box<str>, V, RandomState>;
 #[derive(Debug, Default)]
 pub struct Policies {
     pub(super) domains: Map<Domain>,
+    slips: Vec<Fault>,
 }
 
 /// One namespace of rules.
@@ -77,6 +79,17 @@ pub struct Node {
 pub struct Duplicate;
 
 impl Policies {
+    /// The same with what was let pass in the files that they come from.
+    #[must_use]
+    pub(super) fn with_slips(self, slips: Vec<Fault>) -> Self {
+        Self { slips, ..self }
+    }
+
+    /// What is wrong with the files that they come from, but let pass.
+    pub fn slips(&self) -> &[Fault] {
+        &self.slips
+    }
+
     /// The domain of this name.
     pub fn domain(&self, name: &str) -> Option<&Domain> {
         self.domains.get(name)

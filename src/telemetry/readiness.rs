@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::RwLock;
 use serde::Serialize;
-use tokio::sync::Notify;
+use tokio::sync::watch;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 
@@ -15,8 +15,10 @@ pub struct Readiness {
     draining: AtomicBool,
     store_missing: AtomicBool,
     config_missing: AtomicBool,
+    rules_missing: AtomicBool,
+    rules_needed: AtomicBool,
     config: RwLock<ConfigState>,
-    turned: Notify,
+    changes: watch::Sender<bool>,
 }
 
 /// The configuration in force and the newest.
@@ -53,8 +55,10 @@ impl Readiness {
             draining: AtomicBool::new(false),
             store_missing: AtomicBool::new(false),
             config_missing: AtomicBool::new(needed),
+            rules_missing: AtomicBool::new(false),
+            rules_needed: AtomicBool::new(false),
             config: RwLock::new(config),
-            turned: Notify::new(),
+            changes: watch::Sender::new(!needed),
         }
     }
 
@@ -66,9 +70,8 @@ impl Readiness {
         config.stale = false;
         config.error = None;
         drop(config);
-        if self.config_missing.swap(false, Ordering::AcqRel) {
-            self.turned.notify_one();
-        }
+        self.config_missing.store(false, Ordering::Release);
+        self.tell();
     }
 
     /// The new configuration is refused; the one in force stays.
@@ -81,25 +84,44 @@ impl Readiness {
     /// The service is about to stop and should get no more traffic.
     pub fn drain(&self) {
         self.draining.store(true, Ordering::Release);
+        self.tell();
     }
 
-    /// Whether the service lacks a store that it cannot do without. Returns
-    /// whether that is new.
-    pub fn store_missing(&self, missing: bool) -> bool {
-        self.store_missing.swap(missing, Ordering::AcqRel) != missing
+    /// Whether the service lacks a store that it cannot do without.
+    pub fn store_missing(&self, missing: bool) {
+        self.store_missing.store(missing, Ordering::Release);
+        self.tell();
     }
 
     /// Whether the service should get traffic. A refused configuration does not
     /// count: the one in force goes on deciding.
     pub fn is_ready(&self) -> bool {
-        [&self.draining, &self.store_missing, &self.config_missing]
-            .iter()
-            .all(|obstacle| !obstacle.load(Ordering::Acquire))
+        let needed = |flag: &AtomicBool| flag.load(Ordering::Acquire);
+        let rules_missing = needed(&self.rules_needed) && needed(&self.rules_missing);
+        let missing = [&self.draining, &self.store_missing, &self.config_missing];
+        !rules_missing && !missing.into_iter().any(needed)
     }
 
-    /// Waits until the configuration that was missing has come; for one waiter.
-    pub async fn turned(&self) {
-        self.turned.notified().await;
+    /// Whether there must be rules of at least one domain.
+    pub fn need_rules(&self, needed: bool) {
+        self.rules_needed.store(needed, Ordering::Release);
+        self.tell();
+    }
+
+    /// How many domains there are rules for.
+    pub fn domains(&self, count: usize) {
+        self.rules_missing.store(count == 0, Ordering::Release);
+        self.tell();
+    }
+
+    /// Tells whenever [`Readiness::is_ready`] changes.
+    pub fn changes(&self) -> watch::Receiver<bool> {
+        self.changes.subscribe()
+    }
+
+    fn tell(&self) {
+        let ready = self.is_ready();
+        self.changes.send_if_modified(|told| std::mem::replace(told, ready) != ready);
     }
 
     /// The state of the configuration.

@@ -4,7 +4,7 @@ use std::path::Path;
 use super::*;
 use crate::clock::Clock;
 use crate::decide::Settings;
-use crate::policy::Policies;
+use crate::policy::{Layout, Policies};
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
 use crate::telemetry::metrics::Metrics;
@@ -26,7 +26,7 @@ fn reloader(path: &Path, text: &str) -> Reloader {
         LoadOptions::default(),
         Arc::new(decider),
         Arc::new(Readiness::new(path.display().to_string())),
-        Signature::of(path),
+        Signature::of(path, Layout::Rules),
     )
 }
 

@@ -64,6 +64,15 @@ pub(super) struct Keeping {
         value_parser = Value(span)
     )]
     store_deadline: Span,
+    /// What keys in Redis begin with, before `tidegate:1:`.
+    #[arg(
+        long,
+        env = "CACHE_KEY_PREFIX",
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
+    key_prefix: String,
     /// How Redis is asked to run the script that decides.
     #[arg(
         long,
@@ -194,6 +203,7 @@ impl Keeping {
                 ScriptArg::Eval => ScriptRuntime::Eval,
                 ScriptArg::Function => ScriptRuntime::Function,
             },
+            key_prefix: self.key_prefix,
             deadline: self.store_deadline,
             memory_limit: self.memory_limit,
         })

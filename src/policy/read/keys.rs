@@ -77,6 +77,30 @@ impl Section {
     }
 }
 
+/// The keys that envoyproxy/ratelimit accepts anywhere, and ignores where they
+/// have no effect.
+pub fn known_to_reference(key: &str) -> bool {
+    const KEYS: [&str; 16] = [
+        "domain",
+        "key",
+        "value",
+        "descriptors",
+        "rate_limit",
+        "unit",
+        "requests_per_unit",
+        "unlimited",
+        "shadow_mode",
+        "quota_mode",
+        "name",
+        "replaces",
+        "detailed_metric",
+        "value_to_metric",
+        "share_threshold",
+        "metadata",
+    ];
+    KEYS.contains(&key)
+}
+
 /// What to do about a key that may not stand on `section`.
 pub fn advice(section: Section, key: &str) -> String {
     if let Some(home) = Section::ALL.into_iter().find(|other| other.has(key)) {
