@@ -185,3 +185,21 @@ async fn settings_of_answers_have_their_effect() {
     assert!(keys.iter().any(|key| key.starts_with("mine:")), "{keys:?}");
     assert!(keys.iter().all(|key| key.starts_with("mine:")), "{keys:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn limits_per_second_may_have_a_redis_of_their_own() {
+    let rules = "domain: t\ndescriptors:\n  - key: s\n    rate_limit: {unit: second, requests_per_unit: 5}\n  \
+                 - key: y\n    rate_limit: {unit: year, requests_per_unit: 5}\n";
+    let Some(site) = Site::new(&[("a.yaml", rules)]) else { return };
+    let Some(second) = RedisServer::redis() else { return };
+    let service = site
+        .launch()
+        .env("REDIS_PERSECOND", "true")
+        .env("REDIS_PERSECOND_SOCKET_TYPE", "tcp")
+        .env("REDIS_PERSECOND_URL", &format!("127.0.0.1:{}", second.port()))
+        .start();
+    assert_eq!(answer(&service, "t", "[y=a]").await, "OK r4");
+    assert_eq!(answer(&service, "t", "[s=a]").await, "OK r4");
+    assert_eq!(site.redis.keys().len(), 1);
+    assert!(second.calls("evalsha") + second.calls("eval") > 0);
+}
