@@ -17,6 +17,7 @@
 //! - [`limiter`]: limits for embedding, without the service.
 //! - [`mod@bench`]: a load generator for any server of the protocol.
 //! - [`simulate`]: every algorithm under chosen traffic, against exact oracles; [`svg`] draws it.
+//! - [`threads`]: what serves connections, and the lanes to Redis.
 //! - [`app`]: puts the parts together; [`cli`]: the commands; [`shutdown`]: the signals.
 
 pub mod app;
@@ -34,6 +35,7 @@ pub mod simulate;
 pub mod store;
 pub mod svg;
 pub mod telemetry;
+pub mod threads;
 pub mod transport;
 pub mod units;
 pub mod xds;

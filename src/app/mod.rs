@@ -11,7 +11,6 @@ mod sweep;
 
 use std::io;
 use std::net::SocketAddr;
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +20,8 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 pub use options::{
-    ByteSize, ConfigSource, Options, PerSecondOptions, StopOptions, StoreArg, StoreOptions,
+    ByteSize, ConfigSource, LaneOptions, Options, PerSecondOptions, StopOptions, StoreArg,
+    StoreOptions,
 };
 pub use reload::Reloader;
 pub use reports::{PrometheusOptions, ReportOptions};
@@ -40,6 +40,7 @@ use crate::store::redis::RedisConfigError;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::readiness::Readiness;
 use crate::telemetry::spans::ExportError;
+use crate::threads::Threads;
 use crate::transport::call::Calls;
 use crate::transport::grpc::{self, Health};
 use crate::transport::http::Http;
@@ -47,7 +48,7 @@ use crate::transport::json::JsonError;
 use crate::transport::listen::{Address, BindError, Bound, bind, bind_tcp};
 use crate::transport::rls::Rls;
 use crate::transport::tls::{Tls, TlsError};
-use crate::transport::workers::{self, Terms, WorkerError};
+use crate::transport::workers::{self, Terms};
 
 /// Why the service cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +56,9 @@ pub enum StartError {
     /// The policies are missing or bad.
     #[error("the configuration is refused:\n{0}")]
     Config(#[from] LoadError),
+    /// There are no threads to serve on.
+    #[error("no thread for connections: {0}; lower --threads, or let the process have more")]
+    Threads(#[source] io::Error),
     /// The store cannot be what was asked for.
     #[error(transparent)]
     Store(#[from] RedisConfigError),
@@ -86,9 +90,6 @@ pub enum StartError {
 /// Why the service ended other than by a signal.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The gRPC server broke down.
-    #[error("the gRPC server failed: {0}")]
-    Grpc(#[from] WorkerError),
     /// The HTTP server broke down.
     #[error("the HTTP server failed: {0}")]
     Http(#[from] io::Error),
@@ -124,7 +125,7 @@ pub struct App {
     followed: Followed,
     supervisor: Supervisor,
     reports: Reports,
-    threads: NonZeroUsize,
+    threads: Threads,
     stop: StopOptions,
 }
 
@@ -145,7 +146,8 @@ pub async fn build(options: Options) -> Result<App, StartError> {
     let metrics = Metrics::with(options.report.metrics.clone());
     let start = Start { load: options.load, with_bad: options.start_with_bad_config };
     let configuration = Configuration::first(options.config, start, &metrics)?;
-    let store = store::open(&options.store)?;
+    let threads = Threads::start(options.threads).map_err(StartError::Threads)?;
+    let store = store::open(&options.store, &threads)?;
     supervise::first_answer(&store, options.store.required).await?;
     let Configuration { policies, readiness, source, refused } = configuration;
     let decider = Decider::new(policies, store, Clock::default(), options.decide, metrics);
@@ -186,7 +188,7 @@ pub async fn build(options: Options) -> Result<App, StartError> {
         followed,
         supervisor,
         reports,
-        threads: options.threads,
+        threads,
         stop: options.stop,
     })
 }
@@ -219,10 +221,11 @@ impl App {
         let (http_listener, router) = self.http;
 
         let mut servers: JoinSet<Result<(), RunError>> = JoinSet::new();
-        let (threads, close) = (self.threads, closing.clone());
+        let (threads, close) = (self.threads.clone(), closing.clone());
         let tls = terms.tls.clone();
         servers.spawn(async move {
-            Ok(workers::serve(listener, threads, &calls, &terms, close).await?)
+            workers::serve(listener, &threads, &calls, &terms, close).await;
+            Ok(())
         });
         let close = closing.clone().cancelled_owned();
         servers.spawn(async move {

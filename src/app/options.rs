@@ -90,6 +90,8 @@ pub struct StoreOptions {
     pub redis_script: ScriptRuntime,
     /// What keys in Redis begin with, before our own prefix.
     pub key_prefix: String,
+    /// How decisions travel to Redis.
+    pub lanes: LaneOptions,
     /// How long a decision may wait for the store.
     pub deadline: Span,
     /// What counters in memory may take.
@@ -103,6 +105,18 @@ pub struct PerSecondOptions {
     pub place: StoreArg,
     /// Who we are to it.
     pub credentials: Credentials,
+}
+
+/// How decisions travel to Redis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneOptions {
+    /// How many connections to each server; one for each thread that serves,
+    /// unless said otherwise.
+    pub count: Option<NonZeroUsize>,
+    /// Most requests in one call of the script.
+    pub batch: NonZeroUsize,
+    /// Most requests that wait for one connection.
+    pub queue: NonZeroUsize,
 }
 
 /// How the service stops.

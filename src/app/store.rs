@@ -5,12 +5,13 @@ use super::options::{PerSecondOptions, StoreArg, StoreOptions};
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
 use crate::store::redis::{Credentials, RedisConfig, RedisStore, Tls};
+use crate::threads::Threads;
 
 /// Opens the store.
 ///
 /// # Errors
 /// When it cannot be what was asked for.
-pub(super) fn open(options: &StoreOptions) -> Result<Store, StartError> {
+pub(super) fn open(options: &StoreOptions, threads: &Threads) -> Result<Store, StartError> {
     let (place, others) = (&options.place, options.per_second.as_ref());
     let url = match (place, others.map(|others| &others.place)) {
         (StoreArg::Redis(url), None | Some(StoreArg::Redis(_))) => url,
@@ -34,6 +35,10 @@ pub(super) fn open(options: &StoreOptions) -> Result<Store, StartError> {
             tls,
             deadline: options.deadline,
             script: options.redis_script,
+            lanes: options.lanes.count.unwrap_or_else(|| threads.count()),
+            batch_max: options.lanes.batch,
+            queue_max: options.lanes.queue,
+            threads: threads.handles().to_vec(),
             ..own
         }
     };

@@ -1,6 +1,7 @@
 //! The command line.
 
 mod keeping;
+mod lanes;
 mod reaching;
 mod reporting;
 mod securing;

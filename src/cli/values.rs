@@ -1,6 +1,7 @@
 //! How values on the command line and in the environment are written.
 
 use std::ffi::OsStr;
+use std::num::NonZeroUsize;
 
 use axum::http::HeaderName;
 use clap::builder::TypedValueParser;
@@ -125,6 +126,11 @@ pub fn count(text: &str) -> Result<usize, String> {
         .ok()
         .filter(|count| *count > 0)
         .ok_or_else(|| "expected a whole number above zero".into())
+}
+
+/// A whole number above zero.
+pub fn positive(text: &str) -> Result<NonZeroUsize, String> {
+    text.parse().map_err(|_| "expected a whole number above zero".into())
 }
 
 #[cfg(test)]

@@ -1,25 +1,22 @@
-//! Threads that serve connections, each with a runtime of its own.
+//! Spreads connections over the threads that serve them.
 //!
 //! A connection stays with the thread that was given it, and so does every call
-//! on it: nothing is stolen, nobody is woken elsewhere, and a decision in memory
-//! begins and ends on one core. A new connection goes to the thread with the
-//! fewest, since clients such as Envoy keep a few connections for days and an
-//! uneven share would last as long. (Letting the kernel spread them over several
-//! listeners on one port would leave that to a hash: of four connections on two
-//! threads, all go to one of them once in eight starts.)
+//! on it: a decision in memory begins and ends on one core. A new connection goes
+//! to the thread with the fewest, since clients such as Envoy keep a few
+//! connections for days and an uneven share would last as long. (Letting the
+//! kernel spread them over several listeners on one port would leave that to a
+//! hash: of four connections on two threads, all go to one of them once in eight
+//! starts.)
 
 use std::io;
 use std::net::TcpStream as StdTcpStream;
-use std::num::NonZeroUsize;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use tokio::net::{TcpStream, UnixStream};
-use tokio::runtime::Builder;
-use tokio::sync::{mpsc, oneshot};
+use tokio::runtime::Handle;
 use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -29,12 +26,11 @@ use super::call::Calls;
 use super::connection;
 use super::listen::Listener;
 use super::tls::Tls;
+use crate::threads::Threads;
 
 /// How long to wait before accepting again when that fails, for example because
 /// no file descriptors are left.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Connections that wait for a thread to take them.
-const WAITING: usize = 1_024;
 
 /// How connections are served.
 #[derive(Clone, Debug)]
@@ -53,10 +49,10 @@ enum Socket {
 
 /// One thread.
 struct Worker {
-    sockets: mpsc::Sender<(Socket, Share)>,
+    thread: Handle,
+    connections: TaskTracker,
     /// How many connections it has.
     load: Arc<AtomicUsize>,
-    ended: oneshot::Receiver<()>,
 }
 
 /// A connection's part of its thread's load.
@@ -68,76 +64,41 @@ impl Drop for Share {
     }
 }
 
-/// Why the threads ended other than by order.
-#[derive(Debug, thiserror::Error)]
-pub enum WorkerError {
-    /// A thread cannot be had.
-    #[error("no thread for connections: {0}")]
-    Thread(#[from] io::Error),
-    /// A thread panicked.
-    #[error("a thread that serves connections crashed")]
-    Crashed,
-}
-
-/// Serves the connections of `listener` on so many threads, until `closing`;
-/// then lets calls in flight finish.
-///
-/// # Errors
-/// If threads cannot be had or one crashes.
+/// Serves the connections of `listener` on `threads`, until `closing`; then lets
+/// calls in flight finish.
 pub async fn serve(
     listener: Listener,
-    threads: NonZeroUsize,
+    threads: &Threads,
     calls: &Arc<Calls>,
     terms: &Terms,
     closing: CancellationToken,
-) -> Result<(), WorkerError> {
-    let mut workers = Vec::with_capacity(threads.get());
-    for number in 0..threads.get() {
-        workers.push(start(number, Arc::clone(calls), terms.clone(), closing.clone())?);
-    }
+) {
+    let worker = |thread: &Handle| Worker {
+        thread: thread.clone(),
+        connections: TaskTracker::new(),
+        load: Arc::default(),
+    };
+    let workers: Vec<_> = threads.handles().iter().map(worker).collect();
     tokio::select! {
-        () = accept(&listener, &workers) => {}
+        () = accept(&listener, &workers, calls, terms, &closing) => {}
         () = closing.cancelled() => {}
     }
     // Nobody can connect while the others finish.
     drop(listener);
-    for worker in workers {
-        drop(worker.sockets);
-        worker.ended.await.map_err(|_| WorkerError::Crashed)?;
+    for worker in &workers {
+        worker.connections.close();
+        worker.connections.wait().await;
     }
-    Ok(())
 }
 
-fn start(
-    number: usize,
-    calls: Arc<Calls>,
-    terms: Terms,
-    closing: CancellationToken,
-) -> io::Result<Worker> {
-    let (sockets, mut receiver) = mpsc::channel::<(Socket, Share)>(WAITING);
-    let (end, ended) = oneshot::channel();
-    let runtime = Builder::new_current_thread().enable_all().build()?;
-    let serve = async move {
-        let connections = TaskTracker::new();
-        while let Some((socket, share)) = receiver.recv().await {
-            let served = serve_socket(socket, Arc::clone(&calls), terms.clone(), closing.clone());
-            connections.spawn(async move {
-                served.await;
-                drop(share);
-            });
-        }
-        connections.close();
-        connections.wait().await;
-        let _ = end.send(());
-    };
-    let name = format!("tidegate-{number}");
-    thread::Builder::new().name(name).spawn(move || runtime.block_on(serve))?;
-    Ok(Worker { sockets, load: Arc::default(), ended })
-}
-
-/// Gives every new connection to the thread with the fewest, for ever, or until
-/// a thread has ended.
-async fn accept(listener: &Listener, workers: &[Worker]) {
+/// Gives every new connection to the thread with the fewest, for ever.
+async fn accept(
+    listener: &Listener,
+    workers: &[Worker],
+    calls: &Arc<Calls>,
+    terms: &Terms,
+    closing: &CancellationToken,
+) {
     loop {
         let socket = match accept_one(listener).await {
             Ok(socket) => socket,
@@ -151,9 +112,12 @@ async fn accept(listener: &Listener, workers: &[Worker]) {
         let Some(worker) = least else { return };
         worker.load.fetch_add(1, Ordering::Relaxed);
         let share = Share(Arc::clone(&worker.load));
-        if worker.sockets.send((socket, share)).await.is_err() {
-            return;
-        }
+        let served = serve_socket(socket, Arc::clone(calls), terms.clone(), closing.clone());
+        let served = async move {
+            served.await;
+            drop(share);
+        };
+        worker.connections.spawn_on(served, &worker.thread);
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, ValueEnum};
 
+use super::lanes::Lanes;
 use super::reaching::Reaching;
 use super::topology::Topology;
 use crate::app::{ByteSize, StoreArg, StoreOptions};
@@ -92,6 +93,8 @@ pub(super) struct Keeping {
     reaching: Reaching,
     #[command(flatten)]
     topology: Topology,
+    #[command(flatten)]
+    lanes: Lanes,
 }
 
 /// [`FailureMode`] on the command line.
@@ -197,6 +200,7 @@ impl Keeping {
             credentials: Credentials { username: self.redis_username, password },
             tls: self.reaching.tls(),
             sentinel_credentials: self.reaching.sentinel_credentials()?,
+            lanes: self.lanes.options(),
             per_second: self.topology.per_second()?,
             required: self.require_store,
             redis_script: match self.redis_script {

@@ -63,8 +63,8 @@ impl Backend {
             }
         };
         let (upstream, lanes) = Upstream::new(&target, &link, config, None)?;
-        for lane in lanes {
-            tasks.spawn_on(lane, runtime);
+        for (number, lane) in lanes.into_iter().enumerate() {
+            tasks.spawn_on(lane, config.thread(number, runtime));
         }
         let upstream = Arc::new(upstream);
         tasks.spawn_on(probe::watch(Arc::clone(&upstream), config.deadline), runtime);

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::num::NonZeroUsize;
 
+use tokio::runtime::Handle;
+
 use super::credentials::Credentials;
 use super::runtime::ScriptRuntime;
 use super::tls::Tls;
@@ -23,7 +25,7 @@ pub struct RedisConfig {
     pub sentinel_credentials: Credentials,
     /// How connections are encrypted, where the URL asks for that.
     pub tls: Tls,
-    /// How many connections, each with a queue in front of it.
+    /// How many connections to each server, each with a queue in front of it.
     pub lanes: NonZeroUsize,
     /// Most requests that one script call decides.
     pub batch_max: NonZeroUsize,
@@ -35,6 +37,10 @@ pub struct RedisConfig {
     pub key_prefix: String,
     /// How Redis is asked to run the script.
     pub script: ScriptRuntime,
+    /// The threads that serve the connections, in turn; where there are none, the
+    /// runtime that the store is made in does. A decision that is asked for on a
+    /// thread of [`crate::threads`] takes the connection of that thread.
+    pub threads: Vec<Handle>,
     /// Another Redis for limits of one second, in the same way; of this
     /// configuration, the deadline and what lies in yet another do not count.
     pub per_second: Option<Box<RedisConfig>>,
@@ -86,8 +92,14 @@ impl RedisConfig {
             deadline: Span::from_millis(10),
             key_prefix: "tidegate:1:".into(),
             script: ScriptRuntime::default(),
+            threads: Vec::new(),
             per_second: None,
         }
+    }
+
+    /// Where the lane of this number is served; `runtime` where nothing is said.
+    pub(super) fn thread<'a>(&'a self, lane: usize, runtime: &'a Handle) -> &'a Handle {
+        self.threads.get(lane % self.threads.len().max(1)).unwrap_or(runtime)
     }
 
     /// Reads the URL.

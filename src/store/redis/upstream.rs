@@ -17,6 +17,7 @@ use super::part::Part;
 use super::probe::Question;
 use super::request::{Manner, Request};
 use crate::store::{Cause, StoreError, Verdicts};
+use crate::threads;
 use crate::units::Span;
 
 /// See the module.
@@ -130,9 +131,11 @@ impl Upstream {
         self.news.is_some() && refused.redirect.is_some()
     }
 
-    /// The next lane in turn, past those that are down unless all are.
+    /// The lane of this thread, elsewhere the next in turn; past those that are
+    /// down unless all are.
     fn lane(&self) -> Option<&Lane> {
-        let turn = self.next.fetch_add(1, Ordering::Relaxed) % self.lanes.len().max(1);
+        let turn = threads::number().unwrap_or_else(|| self.next.fetch_add(1, Ordering::Relaxed));
+        let turn = turn % self.lanes.len().max(1);
         let (before, after) = self.lanes.split_at_checked(turn)?;
         let mut in_turn = after.iter().chain(before);
         in_turn.clone().find(|lane| lane.is_up()).or_else(|| in_turn.next())

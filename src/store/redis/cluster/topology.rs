@@ -245,8 +245,8 @@ impl Cluster {
         let (upstream, lanes) =
             made.map_err(|error| StoreError::unavailable(Cause::Cluster, error.to_string()))?;
         let mut tasks = JoinSet::new();
-        for lane in lanes {
-            tasks.spawn_on(lane, &self.runtime);
+        for (number, lane) in lanes.into_iter().enumerate() {
+            tasks.spawn_on(lane, self.config.thread(number, &self.runtime));
         }
         let upstream = Arc::new(upstream);
         tasks.spawn_on(probe::watch(Arc::clone(&upstream), self.config.deadline), &self.runtime);
