@@ -183,6 +183,7 @@ fn open_store(options: &StoreOptions) -> Result<Store, RedisConfigError> {
                 tls: options.tls.clone(),
                 deadline: options.deadline,
                 script: options.redis_script,
+                near: options.near,
                 ..RedisConfig::new(url)
             };
             Store::Redis(RedisStore::connect(&config)?)

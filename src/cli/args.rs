@@ -1,6 +1,7 @@
 //! The command line.
 
 mod keeping;
+mod near;
 mod reaching;
 mod reporting;
 mod tracing;

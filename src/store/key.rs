@@ -17,7 +17,7 @@ use crate::limit::{Limit, Unit};
 pub const MAX_KEY: usize = 192;
 
 /// The keys of one request, in one buffer.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct KeyBuf {
     bytes: SmallVec<[u8; 256]>,
 }

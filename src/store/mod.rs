@@ -4,6 +4,7 @@ mod error;
 mod health;
 pub mod key;
 pub mod memory;
+pub mod near;
 pub mod redis;
 
 use smallvec::SmallVec;
@@ -17,6 +18,15 @@ pub use key::{KeyBuf, KeyRef, KeyWriter, Tag};
 
 /// One verdict per charge of a [`Plan`], in its order.
 pub type Verdicts = SmallVec<[Verdict; 4]>;
+
+/// What a store says to a plan.
+#[derive(Clone, Debug, Default)]
+pub struct Answer {
+    /// The verdicts.
+    pub verdicts: Verdicts,
+    /// Which of them came from the near cache; empty if none did.
+    pub near: SmallVec<[bool; 4]>,
+}
 
 /// How the charges of one request hang together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -154,9 +164,31 @@ impl Store {
     /// # Errors
     /// When the store could not decide; nothing is known of the charges then.
     pub async fn decide(&self, plan: &Plan) -> Result<Verdicts, StoreError> {
+        self.answer(plan).await.map(|answer| answer.verdicts)
+    }
+
+    /// The same, and where the verdicts come from.
+    ///
+    /// # Errors
+    /// When the store could not decide; nothing is known of the charges then.
+    pub async fn answer(&self, plan: &Plan) -> Result<Answer, StoreError> {
         match self {
-            Self::Memory(store) => Ok(store.decide(plan)),
-            Self::Redis(store) => store.decide(plan).await,
+            Self::Memory(store) => Ok(store.decide(plan).into()),
+            Self::Redis(store) => store.answer(plan).await,
         }
+    }
+}
+
+impl From<Verdicts> for Answer {
+    /// An answer of the store itself.
+    fn from(verdicts: Verdicts) -> Self {
+        Self { verdicts, near: SmallVec::new() }
+    }
+}
+
+impl Answer {
+    /// Whether the near cache decided a charge.
+    pub fn is_near(&self, charge: usize) -> bool {
+        self.near.get(charge).copied().unwrap_or_default()
     }
 }

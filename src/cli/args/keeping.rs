@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, ValueEnum};
 
+use super::near::Near;
 use super::reaching::Reaching;
 use crate::app::{ByteSize, StoreArg, StoreOptions};
 use crate::cli::values::{Value, parsed, secret, span, truth};
@@ -78,6 +79,8 @@ pub(super) struct Keeping {
     memory_limit: ByteSize,
     #[command(flatten)]
     reaching: Reaching,
+    #[command(flatten)]
+    near: Near,
 }
 
 /// [`FailureMode`] on the command line.
@@ -178,6 +181,7 @@ impl Keeping {
             },
             deadline: self.store_deadline,
             memory_limit: self.memory_limit,
+            near: self.near.config(),
         })
     }
 }

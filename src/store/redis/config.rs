@@ -7,6 +7,7 @@ use super::credentials::Credentials;
 use super::runtime::ScriptRuntime;
 use super::tls::Tls;
 use super::url::{self, Place};
+use crate::store::near::NearConfig;
 use crate::units::Span;
 
 /// Where Redis is and how decisions are sent to it.
@@ -34,6 +35,8 @@ pub struct RedisConfig {
     pub key_prefix: String,
     /// How Redis is asked to run the script.
     pub script: ScriptRuntime,
+    /// Refusals that are remembered here; none if every question goes to Redis.
+    pub near: Option<NearConfig>,
 }
 
 /// Why a store cannot be set up.
@@ -78,6 +81,7 @@ impl RedisConfig {
             deadline: Span::from_millis(10),
             key_prefix: "tidegate:1:".into(),
             script: ScriptRuntime::default(),
+            near: Some(NearConfig::default()),
         }
     }
 
@@ -99,6 +103,7 @@ impl fmt::Debug for RedisConfig {
             .field("deadline", &self.deadline)
             .field("key_prefix", &self.key_prefix)
             .field("script", &self.script)
+            .field("near", &self.near)
             .finish_non_exhaustive()
     }
 }

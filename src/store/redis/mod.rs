@@ -30,7 +30,8 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::{Plan, StoreError, StoreHealth, Verdicts};
+use super::near::{NearCache, NearUsage, Rest};
+use super::{Answer, Plan, StoreError, StoreHealth, Verdicts};
 use crate::units::Span;
 use dial::{Link, Target};
 use sentinel::Sentinels;
@@ -49,6 +50,7 @@ const PING_DEADLINE: Span = Span::from_millis(500);
 #[derive(Debug)]
 pub struct RedisStore {
     upstream: Arc<Upstream>,
+    near: Option<NearCache>,
     deadline: Span,
     /// What serves the lanes; ended when the store is dropped.
     _tasks: JoinSet<()>,
@@ -85,7 +87,8 @@ impl RedisStore {
         }
         let upstream = Arc::new(upstream);
         tasks.spawn_on(probe::watch(Arc::clone(&upstream), config.deadline), &runtime);
-        Ok(Self { upstream, deadline: config.deadline, _tasks: tasks })
+        let near = config.near.map(NearCache::new);
+        Ok(Self { upstream, near, deadline: config.deadline, _tasks: tasks })
     }
 
     /// Decides all charges of `plan` atomically.
@@ -95,10 +98,35 @@ impl RedisStore {
     /// # Errors
     /// When Redis did not decide, or not within the deadline.
     pub async fn decide(&self, plan: &Plan) -> Result<Verdicts, StoreError> {
+        self.answer(plan).await.map(|answer| answer.verdicts)
+    }
+
+    /// The same, and where the verdicts come from.
+    ///
+    /// # Errors
+    /// When Redis did not decide, or not within the deadline.
+    pub async fn answer(&self, plan: &Plan) -> Result<Answer, StoreError> {
         if plan.charges.is_empty() {
-            return Ok(Verdicts::new());
+            return Ok(Answer::default());
         }
-        self.upstream.decide(plan, self.deadline).await
+        let Some(near) = &self.near else {
+            return self.upstream.decide(plan, self.deadline).await.map(Answer::from);
+        };
+        let question = near.question(plan);
+        let said = match question.rest() {
+            Rest::Nothing => Verdicts::new(),
+            Rest::Everything => self.upstream.decide(plan, self.deadline).await?,
+            Rest::Part(part) => self.upstream.decide(&part, self.deadline).await?,
+        };
+        Ok(question.complete(said))
+    }
+
+    /// Frees what is past in the near cache, and tells what it then holds; `None`
+    /// if there is no near cache.
+    pub fn sweep(&self) -> Option<NearUsage> {
+        let near = self.near.as_ref()?;
+        near.sweep();
+        Some(near.usage())
     }
 
     /// Asks Redis for a decision that nobody needs, now and with more patience
