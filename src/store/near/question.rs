@@ -6,7 +6,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::refusal::Refusal;
 use super::{Name, NearCache, Place};
-use crate::limit::{Cost, Verdict};
+use crate::limit::{Cost, Limit, Verdict};
 use crate::store::{Answer, Charge, Plan, Verdicts};
 use crate::units::Timestamp;
 
@@ -46,6 +46,10 @@ impl NearCache {
             question.forget_given_back();
         } else {
             question.look_up();
+            let known = &question.answer.near;
+            if known.contains(&false) && question.has_pairs() {
+                question.answer = Answer::default();
+            }
         }
         question
     }
@@ -115,15 +119,13 @@ impl<'a> Question<'a> {
     fn learn_of(&self, charge: &Charge, place: &Place, verdict: &Verdict) {
         let (near, now) = (self.near, self.now);
         let (set, name) = (near.set(place.hash), self.name(charge, place));
-        if !verdict.allowed {
-            let refusal = Refusal::of(&charge.limit, charge.cost, verdict, now, near.longest);
-            if let Some(refusal) = refusal {
-                near.note(set.keep(name, refusal, place.generation, now));
-            }
-        } else if matches!(charge.cost, Cost::Take(_)) && !set.is_void(now) {
-            // A larger cost may have been refused. It still is, but what is left
-            // for it has changed.
+        if counts(charge, verdict) && !set.is_void(now) {
+            // What was refused before still is, but what is left has changed.
             near.note(set.forget(name, false));
+        }
+        let refusal = Refusal::of(&charge.limit, charge.cost, verdict, now, near.longest);
+        if let Some(refusal) = refusal {
+            near.note(set.keep(name, refusal, place.generation, now));
         }
     }
 
@@ -144,6 +146,13 @@ impl<'a> Question<'a> {
             }
             first += group.charges.len();
         }
+    }
+
+    /// Whether two charges are on one key: what the first takes, the second finds.
+    fn has_pairs(&self) -> bool {
+        let mut hashes: SmallVec<[u64; 8]> = self.places.iter().map(|place| place.hash).collect();
+        hashes.sort_unstable();
+        hashes.windows(2).any(|pair| pair[0] == pair[1])
     }
 
     fn know(&mut self, first: usize, verdicts: &Verdicts) {
@@ -179,6 +188,13 @@ impl Drop for Question<'_> {
             self.forget_given_back();
         }
     }
+}
+
+/// Whether a verdict was counted.
+fn counts(charge: &Charge, verdict: &Verdict) -> bool {
+    let refused_too =
+        matches!(&charge.limit, Limit::FixedWindow(window) if window.count_refused());
+    matches!(charge.cost, Cost::Take(_)) && (verdict.allowed || refused_too)
 }
 
 fn gives_back(cost: Cost) -> bool {

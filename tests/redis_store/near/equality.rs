@@ -41,8 +41,9 @@ struct ChargeSpec {
 }
 
 /// Every algorithm, with amounts that may change on a live key. Where refused
-/// hits are counted they do not change, and nothing is given back: what the cache
-/// refuses is not counted, which would show then.
+/// hits are counted they do not change, and nothing is given back (such limits
+/// have keys of their own): what the cache refuses is not counted, which would
+/// show then.
 fn limits() -> Vec<Limit> {
     let window = |hits| FixedWindow::new(Hits::new(hits), MINUTE).expect("a window");
     let free = |hits| window(hits).with_count_refused(false);
@@ -139,7 +140,9 @@ fn plans(case: u64, requests: &Requests) -> Vec<Plan> {
         for charge in &spec.charges {
             let free = spec.together || spec.charges.iter().any(|charge| charge.joined);
             let limit = if free { charge.limit.refusing_for_free() } else { charge.limit };
-            all = all.with(&format!("{case}-{}", charge.name), limit, charge.cost, charge.role);
+            let counted = if counts_refused(&charge.limit) { "counted" } else { "free" };
+            let name = format!("{case}-{}-{counted}", charge.name);
+            all = all.with(&name, limit, charge.cost, charge.role);
         }
         for (charge, spec) in all.charges.iter_mut().zip(&spec.charges).skip(1) {
             charge.joined = spec.joined;
@@ -214,7 +217,9 @@ fn run(server: &RedisServer, replicas: usize, giving_back: bool, cases: u32) {
         }
         Ok(())
     };
-    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    // To make a case smaller takes long, since Redis is asked for each attempt.
+    let config =
+        Config { cases, failure_persistence: None, max_shrink_iters: 300, ..Config::default() };
     let outcome = TestRunner::new(config).run(&requests(giving_back), test);
     outcome.unwrap_or_else(|error| panic!("{error}"));
     let hits = hits.into_inner();
