@@ -192,8 +192,7 @@ impl Drop for Question<'_> {
 
 /// Whether a verdict was counted.
 fn counts(charge: &Charge, verdict: &Verdict) -> bool {
-    let refused_too =
-        matches!(&charge.limit, Limit::FixedWindow(window) if window.count_refused());
+    let refused_too = matches!(&charge.limit, Limit::FixedWindow(window) if window.count_refused());
     matches!(charge.cost, Cost::Take(_)) && (verdict.allowed || refused_too)
 }
 

@@ -79,9 +79,10 @@ fn limits() -> Vec<Limit> {
         free(6).with_align(Align::Calendar(day)),
     ];
     let mut limits: Vec<_> = windows.into_iter().map(Limit::FixedWindow).collect();
-    limits.extend([(4, 60, 0), (6, 60, 0), (4, 7, 30), (5, 7, 30), (3, 90, 5)].map(
-        |(hits, window, block)| log(hits, window, block),
-    ));
+    limits.extend(
+        [(4, 60, 0), (6, 60, 0), (4, 7, 30), (5, 7, 30), (3, 90, 5)]
+            .map(|(hits, window, block)| log(hits, window, block)),
+    );
     limits.extend([counter(4), counter(7)].map(Limit::SlidingCounter));
     limits.extend(rates.map(|rate| Limit::TokenBucket(TokenBucket::new(rate))));
     limits.extend(rates.map(|rate| Limit::Gcra(Gcra::new(rate))));
