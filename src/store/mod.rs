@@ -3,6 +3,7 @@
 mod error;
 mod health;
 pub mod key;
+pub mod lease;
 pub mod memory;
 pub mod near;
 pub mod redis;
@@ -14,6 +15,7 @@ use crate::units::{Hits, Timestamp};
 
 pub use error::{Cause, Outage, StoreError};
 pub use health::{Circuit, StoreHealth};
+pub use lease::LeaseTerms;
 pub use key::{KeyBuf, KeyRef, KeyWriter, Tag};
 
 /// One verdict per charge of a [`Plan`], in its order.
@@ -63,6 +65,8 @@ pub struct Charge {
     pub role: Role,
     /// It is one more rate of the rule that the charge before it belongs to.
     pub joined: bool,
+    /// How it takes hits in advance while its key is hot, if it does.
+    pub lease: Option<LeaseTerms>,
 }
 
 /// Charges that are decided together: they pass together, or none consumes

@@ -48,7 +48,8 @@ impl Lowering<'_> {
     /// Like the reference, accepts `requests_per_unit` and a meaningless unit.
     fn check_unlimited(&mut self, raw: &RawRateLimit) {
         let rates = raw.rates.given().map(|rates| ("rates", rates.at));
-        let others = raw.limit.present().chain(raw.addresses.present()).chain(rates);
+        let lease = raw.lease.given().map(|lease| ("lease", lease.at));
+        let others = raw.limit.present().chain(raw.addresses.present()).chain(rates).chain(lease);
         for (name, at) in others {
             let what = match name {
                 "requests_per_unit" => continue,

@@ -73,6 +73,6 @@ fn question() -> Plan {
     key.entry("probe", "");
     let key = key.finish(&limit);
     let (cost, role) = (Cost::Take(Hits::new(1)), Role::Enforced);
-    plan.charges.push(Charge { limit, key, cost, role, joined: false });
+    plan.charges.push(Charge { limit, key, cost, role, joined: false, lease: None });
     plan
 }

@@ -1,0 +1,5 @@
+//! Leases.
+
+mod terms;
+
+pub use terms::LeaseTerms;
