@@ -43,6 +43,9 @@ use crate::transport::rls::Rls;
 use crate::transport::workers::{self, WorkerError};
 use crate::units::Span;
 
+/// How long the end of the process waits for leases to be given back.
+const LEASES_GO_BACK_WITHIN: Duration = Duration::from_secs(1);
+
 /// Why the service cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -225,6 +228,7 @@ impl App {
         if let Store::Redis(redis) = self.decider.store() {
             supervision.spawn(self.supervisor.run(redis.health()));
         }
+        let decider = Arc::clone(&self.decider);
         let _background = start_background(self.reloader, self.reload_interval, self.decider);
 
         tokio::select! {
@@ -250,6 +254,10 @@ impl App {
             ended?;
         } else {
             tracing::warn!("the grace time is over, calls in flight are cut off");
+        }
+        if let Store::Redis(redis) = decider.store() {
+            // Those that cannot be given back in time run out.
+            let _ = timeout(LEASES_GO_BACK_WITHIN, redis.return_leases()).await;
         }
         tracing::info!("stopped");
         Ok(())

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::decide::Decider;
 use crate::store::Store;
+use crate::store::lease::LeaseUsage;
 use crate::store::memory::{MemoryStore, Usage};
 use crate::store::near::NearUsage;
 
@@ -25,6 +26,7 @@ pub async fn run(decider: Arc<Decider>) {
     };
     let mut reported_evictions = 0;
     let mut near_before = NearUsage::default();
+    let mut leases_before = LeaseUsage::default();
     loop {
         let mut held = Usage::default();
         for first in (0..store.shards()).step_by(SHARDS_PER_STEP) {
@@ -40,6 +42,11 @@ pub async fn run(decider: Arc<Decider>) {
             metrics.near_cache_entries.set(near.entries);
             metrics.near_cache_evicted.inc_by(near.evicted.saturating_sub(near_before.evicted));
             near_before = near;
+            let leases = redis.lease_usage();
+            metrics.lease_served.inc_by(leases.served.saturating_sub(leases_before.served));
+            metrics.lease_taken.inc_by(leases.taken.saturating_sub(leases_before.taken));
+            metrics.lease_returned.inc_by(leases.returned.saturating_sub(leases_before.returned));
+            leases_before = leases;
         }
         metrics.memory_keys.set(gauge(held.keys));
         metrics.memory_bytes.set(gauge(held.bytes));

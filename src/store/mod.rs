@@ -15,8 +15,8 @@ use crate::units::{Hits, Timestamp};
 
 pub use error::{Cause, Outage, StoreError};
 pub use health::{Circuit, StoreHealth};
-pub use lease::LeaseTerms;
 pub use key::{KeyBuf, KeyRef, KeyWriter, Tag};
+pub use lease::LeaseTerms;
 
 /// One verdict per charge of a [`Plan`], in its order.
 pub type Verdicts = SmallVec<[Verdict; 4]>;

@@ -81,6 +81,12 @@ pub struct Metrics {
     pub near_cache_entries: IntGauge,
     /// Refusals that the near cache gave up to stay within its bound.
     pub near_cache_evicted: IntCounter,
+    /// Requests served from leases.
+    pub lease_served: IntCounter,
+    /// Hits leased.
+    pub lease_taken: IntCounter,
+    /// Leased hits given back.
+    pub lease_returned: IntCounter,
     /// Keys held by the memory store.
     pub memory_keys: IntGauge,
     /// Bytes held by the memory store, estimated.
@@ -182,6 +188,14 @@ impl Metrics {
                 "tidegate_near_cache_evicted",
                 "Refusals that the near cache gave up while it still believed them",
             ),
+            lease_served: make.counter(
+                "tidegate_lease_served",
+                "Requests that passed by hits leased before, so that the store was not asked",
+            ),
+            lease_taken: make
+                .counter("tidegate_lease_taken", "Hits that the store counted in advance"),
+            lease_returned: make
+                .counter("tidegate_lease_returned", "Leased hits that were given back unused"),
             memory_keys: make.gauge("tidegate_memory_keys", "Counters held in memory"),
             memory_bytes: make.gauge("tidegate_memory_bytes", "Memory held by counters, estimated"),
             memory_evicted: make.counter(

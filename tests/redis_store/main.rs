@@ -7,6 +7,7 @@ mod exactness;
 mod expiry;
 mod faults;
 mod functions;
+mod leases;
 mod malformed;
 mod near;
 mod permissions;

@@ -61,10 +61,9 @@ fn unfit(grant: &Grant) -> Option<(&'static str, &'static str)> {
                 "a sliding window cannot lease: a hit must count at the moment that it passes",
                 "remove lease, or use fixed_window, token_bucket or gcra",
             )),
-            Limit::Lockout(_) => Some((
-                "a lockout cannot lease: no failure is counted in advance",
-                "remove lease",
-            )),
+            Limit::Lockout(_) => {
+                Some(("a lockout cannot lease: no failure is counted in advance", "remove lease"))
+            }
         },
         _ => Some((
             "a rule with several rates cannot lease: they pass together or not at all",

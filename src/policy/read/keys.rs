@@ -67,7 +67,9 @@ impl Section {
                 &["detailed_metric", "value_to_metric", "share_threshold"],
             ],
             Self::Address => [ADDRESS, &[], &[]],
-            Self::RateLimit => [&["name", "unlimited", "replaces", "rates", "lease"], LIMIT, ADDRESS],
+            Self::RateLimit => {
+                [&["name", "unlimited", "replaces", "rates", "lease"], LIMIT, ADDRESS]
+            }
             Self::Rate => [LIMIT, &[], &[]],
             Self::Replace => [&["name"], &[], &[]],
             Self::Lease => [&["max_share", "ttl"], &[], &[]],

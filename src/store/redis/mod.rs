@@ -13,6 +13,7 @@ mod credentials;
 mod dial;
 mod failure;
 mod lane;
+mod leasing;
 mod msgpack;
 mod parameters;
 mod probe;
@@ -30,10 +31,12 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::lease::LeaseUsage;
 use super::near::{NearCache, NearUsage, Rest};
 use super::{Answer, Plan, StoreError, StoreHealth, Verdicts};
 use crate::units::Span;
 use dial::{Link, Target};
+use leasing::Leasing;
 use sentinel::Sentinels;
 use upstream::Upstream;
 use url::Place;
@@ -50,7 +53,8 @@ const PING_DEADLINE: Span = Span::from_millis(500);
 #[derive(Debug)]
 pub struct RedisStore {
     upstream: Arc<Upstream>,
-    near: Option<NearCache>,
+    near: Option<Arc<NearCache>>,
+    leasing: Arc<Leasing>,
     deadline: Span,
     /// What serves the lanes; ended when the store is dropped.
     _tasks: JoinSet<()>,
@@ -87,8 +91,11 @@ impl RedisStore {
         }
         let upstream = Arc::new(upstream);
         tasks.spawn_on(probe::watch(Arc::clone(&upstream), config.deadline), &runtime);
-        let near = config.near.map(NearCache::new);
-        Ok(Self { upstream, near, deadline: config.deadline, _tasks: tasks })
+        let near = config.near.map(|config| Arc::new(NearCache::new(config)));
+        let leasing = Leasing::new(Arc::clone(&upstream), near.clone(), config.deadline);
+        let leasing = Arc::new(leasing);
+        tasks.spawn_on(Arc::clone(&leasing).run(), &runtime);
+        Ok(Self { upstream, near, leasing, deadline: config.deadline, _tasks: tasks })
     }
 
     /// Decides all charges of `plan` atomically.
@@ -109,16 +116,30 @@ impl RedisStore {
         if plan.charges.is_empty() {
             return Ok(Answer::default());
         }
+        if let Some(verdict) = self.leasing.serve(plan) {
+            return Ok(Answer::from(Verdicts::from_iter([verdict])));
+        }
+        let _forgetting = self.leasing.forgetting(plan);
         let Some(near) = &self.near else {
-            return self.upstream.decide(plan, self.deadline).await.map(Answer::from);
+            return self.leasing.decide(plan).await.map(Answer::from);
         };
         let question = near.question(plan);
         let said = match question.rest() {
             Rest::Nothing => Verdicts::new(),
-            Rest::Everything => self.upstream.decide(plan, self.deadline).await?,
-            Rest::Part(part) => self.upstream.decide(&part, self.deadline).await?,
+            Rest::Everything => self.leasing.decide(plan).await?,
+            Rest::Part(part) => self.upstream.decide(&part, self.deadline).await?.verdicts,
         };
         Ok(question.complete(said))
+    }
+
+    /// Gives back what is leased, as before the process ends.
+    pub async fn return_leases(&self) {
+        self.leasing.give_back(true).await;
+    }
+
+    /// What was done with leases since the start.
+    pub fn lease_usage(&self) -> LeaseUsage {
+        self.leasing.usage()
     }
 
     /// Frees what is past in the near cache, and tells what it then holds; `None`

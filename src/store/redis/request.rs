@@ -11,7 +11,27 @@ use crate::store::{Group, Plan, Role, StoreError, Verdicts};
 use crate::units::{Hits, Span, Timestamp};
 
 /// What a caller waits for.
-pub(super) type Answer = Result<Verdicts, StoreError>;
+pub(super) type Answer = Result<Said, StoreError>;
+
+/// What the script said.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Said {
+    /// One verdict per charge.
+    pub(super) verdicts: Verdicts,
+    /// When it decided, by its own clock.
+    pub(super) at: Timestamp,
+}
+
+/// By which clock a request is decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Moment {
+    /// By that of Redis.
+    Now,
+    /// The same, but nothing is given back from this moment on.
+    Before(Timestamp),
+    /// At this one.
+    Pinned(Timestamp),
+}
 
 /// What stands for [`Cost::Reset`]: no refund is as large.
 const RESET: u64 = 2 * Hits::MAX.get() - 1;
@@ -25,8 +45,8 @@ const FOREVER: u64 = 1 << 53;
 /// A request, written out by its caller so that a lane only has to join many.
 #[derive(Debug)]
 pub(super) struct Request {
-    /// The moment to decide at, in microseconds; 0 for the clock of Redis.
-    pub(super) now: u64,
+    /// When it is decided.
+    pub(super) moment: Moment,
     /// How many charges it has, and so how many keys.
     pub(super) charges: usize,
     /// How many integers `bytes` begin with.
@@ -54,9 +74,17 @@ impl Request {
             bytes.extend_from_slice(plan.keys.get(charge.key));
             ends.push(bytes.len());
         }
-        // A clock that stands at the epoch is a microsecond off.
-        let now = if plan.pinned { plan.now.as_micros().max(1) } else { 0 };
-        Self { now, charges: plan.charges.len(), integers: count, bytes, ends, answer }
+        let moment = if plan.pinned { Moment::Pinned(plan.now) } else { Moment::Now };
+        Self { moment, charges: plan.charges.len(), integers: count, bytes, ends, answer }
+    }
+
+    /// The same, giving nothing back from `due` on.
+    pub(super) fn before(self, due: Timestamp) -> Self {
+        let moment = match self.moment {
+            Moment::Pinned(now) => Moment::Pinned(now),
+            Moment::Now | Moment::Before(_) => Moment::Before(due),
+        };
+        Self { moment, ..self }
     }
 
     /// The integers, as `MessagePack`.
@@ -81,10 +109,10 @@ impl Request {
         self.answer.is_closed()
     }
 
-    /// Answers the caller from its part of the reply.
-    pub(super) fn answer_from(self, reply: &mut Reader<'_>) {
-        let answer = read_answer(reply, self.charges);
-        self.answer(answer);
+    /// Answers the caller from its part of the reply, which was given `at`.
+    pub(super) fn answer_from(self, reply: &mut Reader<'_>, at: Timestamp) {
+        let verdicts = read_verdicts(reply, self.charges);
+        self.answer(verdicts.map(|verdicts| Said { verdicts, at }));
     }
 
     /// Answers the caller, if it still waits.
@@ -136,8 +164,20 @@ impl Integers {
     }
 }
 
+impl Moment {
+    /// Writes it as the script reads it.
+    pub(super) fn write_to(self, out: &mut Vec<u8>) {
+        match self {
+            Self::Now => put_number(out, 0),
+            Self::Before(due) => put_negative(out, due.as_micros().max(1)),
+            // A clock that stands at the epoch is a microsecond off.
+            Self::Pinned(now) => put_number(out, now.as_micros().max(1)),
+        }
+    }
+}
+
 /// Reads the part of a reply that answers a request with so many `charges`.
-fn read_answer(reply: &mut Reader<'_>, charges: usize) -> Answer {
+fn read_verdicts(reply: &mut Reader<'_>, charges: usize) -> Result<Verdicts, StoreError> {
     let mut verdicts = Verdicts::with_capacity(charges);
     for nth in 0..charges {
         let allowed = match reply.item() {
@@ -180,11 +220,11 @@ mod tests {
     use crate::store::Cause;
     use crate::store::redis::msgpack::put_array;
 
-    fn answer(items: &[u8], charges: usize) -> Answer {
+    fn answer(items: &[u8], charges: usize) -> Result<Verdicts, StoreError> {
         let mut bytes = Vec::new();
         put_array(&mut bytes, 0);
         bytes.extend_from_slice(items);
-        read_answer(&mut Reader::of_array(&bytes).unwrap(), charges)
+        read_verdicts(&mut Reader::of_array(&bytes).unwrap(), charges)
     }
 
     #[test]

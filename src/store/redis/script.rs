@@ -2,9 +2,10 @@
 
 use deadpool_redis::redis::{Cmd, Value};
 
-use super::msgpack::{Reader, put_array, put_number};
-use super::request::{Request, malformed};
+use super::msgpack::{Reader, put_array};
+use super::request::{Moment, Request, malformed};
 use crate::store::StoreError;
+use crate::units::Timestamp;
 
 /// Most charges in one call, unless one request alone has more. Redis serves
 /// nobody else during a call, and a charge takes it about 4 us.
@@ -13,7 +14,7 @@ const MAX_CHARGES: usize = 512;
 /// Requests that are decided by one call of the script.
 #[derive(Debug)]
 pub(super) struct Batch {
-    now: u64,
+    moment: Moment,
     charges: usize,
     integers: u32,
     bytes: usize,
@@ -23,8 +24,8 @@ pub(super) struct Batch {
 impl Batch {
     /// A batch of one.
     pub(super) fn new(first: Request) -> Self {
-        let now = first.now;
-        let mut batch = Self { now, charges: 0, integers: 1, bytes: 0, requests: Vec::new() };
+        let moment = first.moment;
+        let mut batch = Self { moment, charges: 0, integers: 1, bytes: 0, requests: Vec::new() };
         batch.push(first);
         batch
     }
@@ -36,7 +37,7 @@ impl Batch {
 
     /// Adds a request, or gives it back if it belongs into the next batch.
     pub(super) fn add(&mut self, request: Request) -> Option<Request> {
-        if request.now != self.now || self.charges + request.charges > MAX_CHARGES {
+        if request.moment != self.moment || self.charges + request.charges > MAX_CHARGES {
             return Some(request);
         }
         self.push(request);
@@ -65,7 +66,7 @@ impl Batch {
     pub(super) fn write_to(&self, command: &mut Cmd) {
         let mut argument = Vec::with_capacity(self.bytes + 16);
         put_array(&mut argument, self.integers);
-        put_number(&mut argument, self.now);
+        self.moment.write_to(&mut argument);
         command.arg(self.charges);
         for request in &self.requests {
             argument.extend_from_slice(request.body());
@@ -82,8 +83,11 @@ impl Batch {
         let Some(mut reader) = Reader::of_array(bytes) else {
             return self.fail(&malformed());
         };
+        let Some(at) = reader.next_number().map(Timestamp::from_micros) else {
+            return self.fail(&malformed());
+        };
         for request in self.requests {
-            request.answer_from(&mut reader);
+            request.answer_from(&mut reader, at);
         }
     }
 

@@ -10,9 +10,9 @@ use super::breaker::Breaker;
 use super::config::{RedisConfig, RedisConfigError};
 use super::dial::{Link, Target};
 use super::lane::Lane;
-use super::request::Request;
-use crate::store::{Cause, Plan, StoreError, Verdicts};
-use crate::units::Span;
+use super::request::{Answer, Request};
+use crate::store::{Cause, Plan, StoreError};
+use crate::units::{Span, Timestamp};
 
 /// See the module.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl Upstream {
     }
 
     /// Has `plan` decided within `deadline`, if the breaker lets it.
-    pub(super) async fn decide(&self, plan: &Plan, deadline: Span) -> Result<Verdicts, StoreError> {
+    pub(super) async fn decide(&self, plan: &Plan, deadline: Span) -> Answer {
         self.breaker.admit()?;
         let outcome = self.ask(plan, deadline).await;
         self.breaker.learn(&outcome);
@@ -58,10 +58,28 @@ impl Upstream {
     }
 
     /// The same whatever the breaker says, and it is not told.
-    pub(super) async fn ask(&self, plan: &Plan, deadline: Span) -> Result<Verdicts, StoreError> {
+    pub(super) async fn ask(&self, plan: &Plan, deadline: Span) -> Answer {
         let (answer, answered) = oneshot::channel();
-        let lane = self.lane().ok_or_else(gone)?;
-        lane.submit(Request::new(plan, &self.key_prefix, answer))?;
+        self.send(Request::new(plan, &self.key_prefix, answer), answered, deadline).await
+    }
+
+    /// Gives back what `plan` refunds, unless Redis has come to the moment `due`.
+    pub(super) async fn give_back(&self, plan: &Plan, due: Timestamp, deadline: Span) -> Answer {
+        self.breaker.admit()?;
+        let (answer, answered) = oneshot::channel();
+        let request = Request::new(plan, &self.key_prefix, answer).before(due);
+        let outcome = self.send(request, answered, deadline).await;
+        self.breaker.learn(&outcome);
+        outcome
+    }
+
+    async fn send(
+        &self,
+        request: Request,
+        answered: oneshot::Receiver<Answer>,
+        deadline: Span,
+    ) -> Answer {
+        self.lane().ok_or_else(gone)?.submit(request)?;
         match timeout(deadline.into(), answered).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) => Err(gone()),

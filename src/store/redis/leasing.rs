@@ -1,0 +1,97 @@
+//! Leases on the way to one server and back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::upstream::Upstream;
+use crate::limit::{Cost, Verdict};
+use crate::store::lease::{LeaseBook, LeaseUsage};
+use crate::store::near::NearCache;
+use crate::store::{Plan, StoreError, Verdicts};
+use crate::units::Span;
+
+/// How often leases that are over are looked for.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Leasing {
+    book: LeaseBook,
+    upstream: Arc<Upstream>,
+    near: Option<Arc<NearCache>>,
+    deadline: Span,
+}
+
+/// A plan that resets something: the leases of that are void before it is decided,
+/// and those that come in meanwhile as well, however it ends.
+#[derive(Debug)]
+pub(super) struct Forgetting<'a>(&'a LeaseBook, &'a Plan);
+
+impl Leasing {
+    pub(super) fn new(
+        upstream: Arc<Upstream>,
+        near: Option<Arc<NearCache>>,
+        deadline: Span,
+    ) -> Self {
+        Self { book: LeaseBook::default(), upstream, near, deadline }
+    }
+
+    /// Serves a request, if enough was leased for it.
+    pub(super) fn serve(&self, plan: &Plan) -> Option<Verdict> {
+        self.book.serve(plan)
+    }
+
+    /// Has `plan` decided; if its key is hot, together with a lease.
+    pub(super) async fn decide(&self, plan: &Plan) -> Result<Verdicts, StoreError> {
+        let Some(advance) = self.book.advance(plan) else {
+            return Ok(self.upstream.decide(plan, self.deadline).await?.verdicts);
+        };
+        let said = self.upstream.decide(advance.plan(), self.deadline).await?;
+        advance.receive(&said.verdicts, said.at);
+        let mut verdicts = said.verdicts;
+        verdicts.truncate(plan.charges.len());
+        Ok(verdicts)
+    }
+
+    /// To be held while `plan` is decided, if it resets anything.
+    pub(super) fn forgetting<'a>(&'a self, plan: &'a Plan) -> Option<Forgetting<'a>> {
+        let resets = plan.charges.iter().any(|charge| charge.cost == Cost::Reset);
+        resets.then(|| {
+            self.book.forget(plan);
+            Forgetting(&self.book, plan)
+        })
+    }
+
+    /// Gives back leases that are over, for ever.
+    pub(super) async fn run(self: Arc<Self>) {
+        loop {
+            sleep(PAUSE).await;
+            self.give_back(false).await;
+        }
+    }
+
+    /// Gives back leases that are over or, at the end, all. What cannot be given
+    /// back runs out with its window.
+    pub(super) async fn give_back(&self, all: bool) {
+        self.book.end(all);
+        while let Some(back) = self.book.next_return() {
+            // A refusal that the near cache believes is void then.
+            let _question = self.near.as_ref().map(|near| near.question(&back.plan));
+            if self.upstream.give_back(&back.plan, back.due, self.deadline).await.is_ok() {
+                self.book.note_return(&back);
+            }
+        }
+    }
+
+    pub(super) fn usage(&self) -> LeaseUsage {
+        self.book.usage()
+    }
+}
+
+impl Drop for Forgetting<'_> {
+    fn drop(&mut self) {
+        self.0.forget(self.1);
+    }
+}
