@@ -257,7 +257,8 @@ impl App {
         }
         if let Store::Redis(redis) = decider.store() {
             // Those that cannot be given back in time run out.
-            let _ = timeout(LEASES_GO_BACK_WITHIN, redis.return_leases()).await;
+            let _ =
+                timeout(LEASES_GO_BACK_WITHIN, redis.return_leases(decider.clock().pinned())).await;
         }
         tracing::info!("stopped");
         Ok(())

@@ -108,7 +108,7 @@ async fn what_was_leased_and_not_used_can_be_used_elsewhere() {
     while here.lease_usage().taken == 0 {
         admitted += u64::from(passes(&here, &hit("a", limit, 1).at(NOON)).await);
     }
-    let mut drained = async || {
+    let drained = async || {
         let mut admitted = 0;
         while passes(&there, &take("a", limit, 1).at(NOON)).await {
             admitted += 1;
@@ -117,7 +117,7 @@ async fn what_was_leased_and_not_used_can_be_used_elsewhere() {
     };
     admitted += drained().await;
     assert_eq!(admitted, 100 - here.lease_usage().taken);
-    here.return_leases().await;
+    here.return_leases(Some(NOON)).await;
     admitted += drained().await;
     assert_eq!(admitted, 100);
     assert_eq!(here.lease_usage().returned, here.lease_usage().taken);
@@ -180,7 +180,7 @@ async fn a_reset_voids_leases() {
         admitted += 1;
     }
     assert_eq!(admitted, 100);
-    store.return_leases().await;
+    store.return_leases(Some(NOON)).await;
     assert!(!passes(&store, &take("a", limit, 1).at(NOON)).await, "nothing was given back");
 }
 
@@ -273,7 +273,7 @@ async fn case(
     for step in steps {
         match step {
             Step::Wait(micros) => now = now.plus(Span::from_micros(*micros)),
-            Step::GiveBack { replica } => replicas.stores[*replica].return_leases().await,
+            Step::GiveBack { replica } => replicas.stores[*replica].return_leases(Some(now)).await,
             Step::Take { .. } => {
                 let admitted = replicas.take(&limit, name, step, now).await;
                 prop_assert!(admitted <= most(&limit, now), "{admitted} of {limit} at {now:?}");
@@ -281,7 +281,7 @@ async fn case(
         }
     }
     for store in &replicas.stores {
-        store.return_leases().await;
+        store.return_leases(Some(now)).await;
     }
     if let Limit::FixedWindow(fixed) = limit
         && !fixed.count_refused()

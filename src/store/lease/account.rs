@@ -14,7 +14,6 @@ pub(super) struct Account {
     limit: Limit,
     terms: LeaseTerms,
     demand: Demand,
-    seen: Timestamp,
     lease: Option<Lease>,
     /// The store has no more to spare until then.
     short_until: Timestamp,
@@ -55,7 +54,6 @@ impl Account {
             limit,
             terms,
             demand: Demand { since: now, hits: 0, before: 0 },
-            seen: now,
             lease: None,
             short_until: Timestamp::default(),
             in_flight: false,
@@ -71,7 +69,6 @@ impl Account {
     /// Serves `hits` from the lease, if there are as many.
     pub(super) fn serve(&mut self, limit: &Limit, hits: Hits, now: Timestamp) -> Option<Verdict> {
         self.demand.note(hits, now, self.terms.ttl());
-        self.seen = now;
         let lease = self.lease.as_mut().filter(|lease| lease.is_valid(now))?;
         if lease.left < hits || self.limit != *limit {
             return None;
@@ -120,11 +117,6 @@ impl Account {
         let over = self.lease.is_some_and(|lease| in_any_case || !lease.is_valid(now));
         let lease = if over { self.lease.take() } else { None };
         lease.filter(|lease| !lease.left.is_zero())
-    }
-
-    /// The latest moment that it was told of.
-    pub(super) const fn seen(&self) -> Timestamp {
-        self.seen
     }
 
     /// Whether it knows anything that a new one does not.

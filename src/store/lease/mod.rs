@@ -158,30 +158,47 @@ impl LeaseBook {
         }
     }
 
-    /// Ends leases that are over or, before the process ends, all.
-    pub fn end(&self, all: bool) {
+    /// Ends leases that are over.
+    pub fn end_those_over(&self) {
         let now = self.clock.now();
+        // A manual clock does not move by itself.
+        self.end(|account| (!account.pinned).then_some(now), false);
+    }
+
+    /// Ends all leases, as before the process ends; those that follow a manual
+    /// clock by what it shows, or without giving anything back.
+    pub fn end_all(&self, pinned: Option<Timestamp>) {
+        let now = self.clock.now();
+        let end_of_time = Timestamp::from_micros(u64::MAX);
+        let of_pinned = pinned.unwrap_or(end_of_time);
+        self.end(|account| Some(if account.pinned { of_pinned } else { now }), true);
+    }
+
+    fn end(&self, now: impl Fn(&Account) -> Option<Timestamp>, all: bool) {
         for shard in &self.shards {
-            let mut shard = shard.lock();
             let mut back = Vec::new();
-            shard.retain(|key, account| {
-                // A manual clock does not move by itself.
-                if account.pinned && !all {
-                    return true;
-                }
+            shard.lock().retain(|key, account| {
+                let Some(now) = now(account) else { return true };
                 let over = account.end(now, all);
                 back.extend(over.and_then(|lease| give_back(key, account, lease, now)));
                 account.is_live(now)
             });
-            drop(shard);
             back.into_iter().for_each(|back| self.wait(Some(back)));
         }
     }
 
     /// The next that is to be given back. One by one, so that a reset voids those
-    /// that still wait.
-    pub fn next_return(&self) -> Option<Return> {
-        self.returns.lock().pop()
+    /// that still wait. Those that follow a manual clock wait for somebody who
+    /// knows what it shows.
+    pub fn next_return(&self, pinned: Option<Timestamp>) -> Option<Return> {
+        let mut returns = self.returns.lock();
+        if let Some(now) = pinned {
+            returns.retain(|back| !back.plan.pinned || now < back.due);
+        }
+        let at = returns.iter().position(|back| !back.plan.pinned || pinned.is_some())?;
+        let mut back = returns.swap_remove(at);
+        back.plan.now = pinned.unwrap_or(back.plan.now);
+        Some(back)
     }
 
     /// Counts what was given back.
@@ -252,12 +269,11 @@ fn give_back(key: &[u8], account: &Account, lease: Lease, now: Timestamp) -> Opt
     let (keys, key) = KeyBuf::of(key);
     let (limit, cost) = (*account.limit(), Cost::Refund(lease.left));
     let charge = Charge { limit, key, cost, role: Role::Enforced, joined: false, lease: None };
-    let pinned = account.pinned;
-    let now = if pinned { account.seen() } else { now };
     if now >= lease.asked.plus(lease.reset_after) {
         // The window is over.
         return None;
     }
-    let plan = Plan { charges: smallvec![charge], keys, now, pinned, ..Plan::default() };
+    let plan =
+        Plan { charges: smallvec![charge], keys, now, pinned: account.pinned, ..Plan::default() };
     Some(Return { plan, due, hits: lease.left })
 }

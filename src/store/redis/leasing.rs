@@ -10,7 +10,7 @@ use crate::limit::{Cost, Verdict};
 use crate::store::lease::{LeaseBook, LeaseUsage};
 use crate::store::near::NearCache;
 use crate::store::{Plan, StoreError, Verdicts};
-use crate::units::Span;
+use crate::units::{Span, Timestamp};
 
 /// How often leases that are over are looked for.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -68,15 +68,21 @@ impl Leasing {
     pub(super) async fn run(self: Arc<Self>) {
         loop {
             sleep(PAUSE).await;
-            self.give_back(false).await;
+            self.book.end_those_over();
+            self.give_back(None).await;
         }
     }
 
-    /// Gives back leases that are over or, at the end, all. What cannot be given
-    /// back runs out with its window.
-    pub(super) async fn give_back(&self, all: bool) {
-        self.book.end(all);
-        while let Some(back) = self.book.next_return() {
+    /// Ends all leases and gives back what is left of them.
+    pub(super) async fn end_all(&self, pinned: Option<Timestamp>) {
+        self.book.end_all(pinned);
+        self.give_back(pinned).await;
+    }
+
+    /// Gives back what waits for it. What cannot be given back runs out with its
+    /// window.
+    async fn give_back(&self, pinned: Option<Timestamp>) {
+        while let Some(back) = self.book.next_return(pinned) {
             // A refusal that the near cache believes is void then.
             let _question = self.near.as_ref().map(|near| near.question(&back.plan));
             if self.upstream.give_back(&back.plan, back.due, self.deadline).await.is_ok() {

@@ -34,7 +34,7 @@ use tokio::task::JoinSet;
 use super::lease::LeaseUsage;
 use super::near::{NearCache, NearUsage, Rest};
 use super::{Answer, Plan, StoreError, StoreHealth, Verdicts};
-use crate::units::Span;
+use crate::units::{Span, Timestamp};
 use dial::{Link, Target};
 use leasing::Leasing;
 use sentinel::Sentinels;
@@ -132,9 +132,10 @@ impl RedisStore {
         Ok(question.complete(said))
     }
 
-    /// Gives back what is leased, as before the process ends.
-    pub async fn return_leases(&self) {
-        self.leasing.give_back(true).await;
+    /// Gives back what is leased, as before the process ends. `pinned` is what a
+    /// manual clock shows, where plans follow one.
+    pub async fn return_leases(&self, pinned: Option<Timestamp>) {
+        self.leasing.end_all(pinned).await;
     }
 
     /// What was done with leases since the start.
