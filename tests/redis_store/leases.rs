@@ -301,7 +301,7 @@ fn several_replicas_share_a_limit_exactly() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let config = RedisConfig { lanes: lanes(1), ..patient(server.url()) };
     let stores = || runtime.block_on(async { (0..3).map(|_| connect(&config)).collect() });
-    let (next, served) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (next, hits) = (AtomicU64::new(0), AtomicU64::new(0));
     let stores: Vec<RedisStore> = stores();
     let stores = std::sync::Mutex::new(stores);
     let test = |(limit, steps): (usize, Vec<Step>)| {
@@ -312,7 +312,7 @@ fn several_replicas_share_a_limit_exactly() {
         let outcome = runtime.block_on(case(&mut replicas, &name, limits()[limit], &steps));
         *stores = replicas.stores;
         let usage = stores.iter().map(|store| store.lease_usage().served).sum();
-        served.store(usage, Ordering::Relaxed);
+        hits.store(usage, Ordering::Relaxed);
         outcome
     };
     let config = Config {
@@ -323,6 +323,6 @@ fn several_replicas_share_a_limit_exactly() {
     };
     let outcome = TestRunner::new(config).run(&steps(), test);
     outcome.unwrap_or_else(|error| panic!("{error}"));
-    let served = served.into_inner();
-    assert!(served > 5_000, "only {served} were served from leases");
+    let hits = hits.into_inner();
+    assert!(hits > 5_000, "only {hits} were served from leases");
 }

@@ -22,7 +22,7 @@ pub(super) struct Near {
         value_parser = Value(truth), num_args = 0..=1, require_equals = true,
         default_missing_value = "true", default_value = "true", action = ArgAction::Set
     )]
-    near_cache: bool,
+    wanted: bool,
     /// What the near cache may take; 0 for no near cache, and at least 512KiB
     /// otherwise.
     #[arg(
@@ -42,7 +42,7 @@ pub(super) struct Near {
 impl Near {
     /// The near cache, if there is one.
     pub(super) fn config(&self) -> Option<NearConfig> {
-        let wanted = self.near_cache && self.size > 0 && !self.longest.is_zero();
+        let wanted = self.wanted && self.size > 0 && !self.longest.is_zero();
         wanted.then(|| NearConfig { bytes: self.size.max(LEAST_BYTES), longest: self.longest })
     }
 }

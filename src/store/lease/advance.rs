@@ -15,7 +15,7 @@ use crate::units::{Hits, Timestamp};
 pub struct Advance<'a> {
     book: &'a LeaseBook,
     name: Name<'a>,
-    plan: Plan,
+    plan: Box<Plan>,
     asked: Timestamp,
     generation: u64,
 }
@@ -40,7 +40,7 @@ impl<'a> Advance<'a> {
             now: plan.now,
             pinned: plan.pinned,
         };
-        Some(Self { book, name, plan, asked, generation })
+        Some(Self { book, name, plan: Box::new(plan), asked, generation })
     }
 
     /// What to ask.

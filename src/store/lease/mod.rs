@@ -183,7 +183,9 @@ impl LeaseBook {
                 back.extend(over.and_then(|lease| give_back(key, account, lease, now)));
                 account.is_live(now)
             });
-            back.into_iter().for_each(|back| self.wait(Some(back)));
+            for back in back {
+                self.wait(Some(back));
+            }
         }
     }
 

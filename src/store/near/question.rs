@@ -31,7 +31,7 @@ pub enum Rest {
     /// The plan as it is.
     Everything,
     /// Its charges that are not known.
-    Part(Plan),
+    Part(Box<Plan>),
 }
 
 impl NearCache {
@@ -67,14 +67,14 @@ impl<'a> Question<'a> {
         }
         let plan = self.plan;
         let unknown = plan.charges.iter().zip(known).filter(|(_, known)| !**known);
-        Rest::Part(Plan {
+        Rest::Part(Box::new(Plan {
             mode: plan.mode,
             quota_passes: plan.quota_passes,
             charges: unknown.map(|(charge, _)| *charge).collect(),
             keys: plan.keys.clone(),
             now: plan.now,
             pinned: plan.pinned,
-        })
+        }))
     }
 
     /// Learns from what the store said to the rest, and answers the whole.
