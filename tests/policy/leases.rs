@@ -61,3 +61,14 @@ fn slips_are_told() {
     let all = refused("{rate: 1000/m, lease: {max_share: 0%, ttl: 1}}");
     assert_eq!(all.len(), 2, "{all:#?}");
 }
+
+#[test]
+fn the_example_of_the_docs_is_a_rule() {
+    let docs = include_str!("../../docs/leases.md");
+    let example = docs.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next());
+    let rule = example.expect("an example").replace('\n', "\n    ");
+    let policies =
+        loaded(&format!("domain: t\ndescriptors:\n  - key: k\n    value: x\n    {rule}"));
+    let lease = find(&policies, &[("k", "x")]).expect("a rule").0.spec.lease;
+    assert_eq!(lease, Some(LeaseTerms::DEFAULT), "the example writes the defaults");
+}
