@@ -41,7 +41,7 @@ fn what_cannot_lease_is_refused() {
     assert_fault("{unlimited: true, lease: {}}", "should not specify lease when unlimited");
     assert_fault(
         "{rate: 100/m, count_refused: true, lease: {}}",
-        "count_refused contradicts lease; remove it: a rule that leases counts no refused hit",
+        "count_refused contradicts lease (in t > k=x); remove it: a rule that leases counts no",
     );
 }
 
@@ -49,10 +49,10 @@ fn what_cannot_lease_is_refused() {
 fn slips_are_told() {
     for (lease, fault) in [
         ("1%", "lease"),
-        ("{max_share: 1}", "invalid max_share '1'; write a share of the limit from 0.01% to 50%"),
+        ("{max_share: 1}", "invalid max_share '1' (in t > k=x); write a share of the limit from 0.01% to 50%"),
         ("{max_share: 60%}", "invalid max_share '60%'"),
-        ("{ttl: 1}", "invalid ttl '1'; write a whole number and a unit"),
-        ("{ttl: 2m}", "invalid ttl '2m'; a lease lasts from 10ms to 60s"),
+        ("{ttl: 1}", "invalid ttl '1' (in t > k=x); write a whole number and a unit"),
+        ("{ttl: 2m}", "invalid ttl '2m' (in t > k=x); a lease lasts from 10ms to 60s"),
         ("{share: 1%}", "unknown key 'share'"),
         ("{max_shar: 1%}", "did you mean 'max_share'?"),
     ] {
