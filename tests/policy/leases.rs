@@ -49,7 +49,10 @@ fn what_cannot_lease_is_refused() {
 fn slips_are_told() {
     for (lease, fault) in [
         ("1%", "lease"),
-        ("{max_share: 1}", "invalid max_share '1' (in t > k=x); write a share of the limit from 0.01% to 50%"),
+        (
+            "{max_share: 1}",
+            "invalid max_share '1' (in t > k=x); write a share of the limit from 0.01% to 50%",
+        ),
         ("{max_share: 60%}", "invalid max_share '60%'"),
         ("{ttl: 1}", "invalid ttl '1' (in t > k=x); write a whole number and a unit"),
         ("{ttl: 2m}", "invalid ttl '2m' (in t > k=x); a lease lasts from 10ms to 60s"),
