@@ -2,7 +2,7 @@
 //!
 //! In front of a store that is far away. It knows refusals only, so it can never
 //! admit anything, and believes one only as long as the store would refuse as
-//! well (see [`refusal`]), though never longer than [`NearConfig::longest`]: that
+//! well (see `refusal.rs`), though never longer than [`NearConfig::longest`]: that
 //! bounds what it cannot see, such as a refund by another replica. Bounded by
 //! construction: keys fall into sets of a few entries each.
 
