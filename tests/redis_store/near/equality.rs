@@ -141,8 +141,13 @@ fn plans(case: u64, requests: &Requests) -> Vec<Plan> {
         for charge in &spec.charges {
             let free = spec.together || spec.charges.iter().any(|charge| charge.joined);
             let limit = if free { charge.limit.refusing_for_free() } else { charge.limit };
-            let counted = if counts_refused(&charge.limit) { "counted" } else { "free" };
-            let name = format!("{case}-{}-{counted}", charge.name);
+            let kind = match &charge.limit {
+                limit if counts_refused(limit) => "counted".to_owned(),
+                // While more is missing than a lowered burst, its wait stands still.
+                Limit::Gcra(limit) => format!("burst-{}", limit.rate().capacity()),
+                _ => "free".to_owned(),
+            };
+            let name = format!("{case}-{}-{kind}", charge.name);
             all = all.with(&name, limit, charge.cost, charge.role);
         }
         for (charge, spec) in all.charges.iter_mut().zip(&spec.charges).skip(1) {
