@@ -6,7 +6,11 @@ use std::{env, fs};
 
 use prost::Message as _;
 
-const PROTOS: &[&str] = &["envoy/service/ratelimit/v3/rls.proto", "tidegate/v1/admin.proto"];
+/// What the service serves, which reflection tells.
+const SERVED: &[&str] = &["envoy/service/ratelimit/v3/rls.proto", "tidegate/v1/admin.proto"];
+/// What it asks of control planes.
+const ASKED: &[&str] =
+    &["envoy/service/discovery/v3/ads.proto", "ratelimit/config/ratelimit/v3/rls_conf.proto"];
 
 const LUA: &[&str] = &[
     "prelude",
@@ -27,16 +31,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Rust types and server from `proto/`, and the descriptor set that reflection
-/// and the JSON face read.
+/// Rust types, clients and servers from `proto/`, and the descriptor set that
+/// reflection and the JSON face read.
 fn compile_protos(out: &Path) -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=proto");
-    let descriptors = protox::compile(PROTOS, ["proto"])?;
-    fs::write(out.join("descriptors.bin"), descriptors.encode_to_vec())?;
-    tonic_prost_build::configure()
-        .build_client(true)
-        .build_server(true)
-        .compile_fds(descriptors)?;
+    let served = protox::compile(SERVED, ["proto"])?;
+    fs::write(out.join("descriptors.bin"), served.encode_to_vec())?;
+    let all = protox::compile([SERVED, ASKED].concat(), ["proto"])?;
+    tonic_prost_build::configure().build_client(true).build_server(true).compile_fds(all)?;
     Ok(())
 }
 

@@ -208,7 +208,7 @@ fn request(values: &[String]) -> RateLimitRequest {
 fn service() -> Rls {
     let store = Store::Memory(MemoryStore::default());
     let (clock, settings, metrics) = (Clock::default(), Settings::default(), Metrics::new());
-    let decider = Decider::new(policies(RULES), store, clock, settings, metrics);
+    let decider = Decider::new(Some(policies(RULES)), store, clock, settings, metrics);
     Rls::new(Arc::new(decider), false)
 }
 

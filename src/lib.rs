@@ -11,6 +11,7 @@
 //! - [`store`]: where counters live; one call decides a whole request.
 //! - [`policy`]: from YAML to rules that can be looked up.
 //! - [`decide`]: match, charge, combine.
+//! - [`xds`]: rules that a control plane sends.
 //! - [`transport`]: gRPC and HTTP; decode, call, encode.
 //! - [`telemetry`]: metrics, logs and readiness.
 //! - [`limiter`]: limits for embedding, without the service.
@@ -25,6 +26,7 @@ pub mod clock;
 pub mod decide;
 pub mod limit;
 pub mod limiter;
+pub mod pem;
 pub mod policy;
 pub mod proto;
 pub mod shutdown;
@@ -34,3 +36,4 @@ pub mod svg;
 pub mod telemetry;
 pub mod transport;
 pub mod units;
+pub mod xds;

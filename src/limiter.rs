@@ -103,7 +103,7 @@ pub use crate::units::{Hits, Span, Timestamp};
 
 use crate::limit::Cost;
 use crate::policy::rates_from_yaml;
-use crate::store::{Charge, ChargeMode, Plan, Role, Tag};
+use crate::store::{Charge, ChargeMode, HashTag, Plan, Role, Tag};
 
 /// One limit, or several that must all pass, for any number of keys.
 #[derive(Clone, Debug)]
@@ -208,8 +208,9 @@ impl Limiter {
             pinned: pinned.is_some(),
             ..Plan::default()
         };
+        let hash_tag = self.store.is_clustered().then_some(HashTag::Entries);
         for (limit, tag) in &self.limits {
-            let mut writer = plan.keys.writer(&self.name);
+            let mut writer = plan.keys.tagged_writer(&self.name, hash_tag);
             writer.entry("", key);
             let key = writer.finish_as(tag);
             let limit = if self.limits.len() > 1 { limit.refusing_for_free() } else { *limit };

@@ -2,7 +2,8 @@
 
 #![allow(clippy::all, clippy::pedantic, missing_docs, unused_qualifications)]
 
-/// The encoded `FileDescriptorSet` of everything below, for reflection and JSON.
+/// The encoded `FileDescriptorSet` of what the service serves, for reflection
+/// and JSON.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
 
 /// The messages of Envoy.
@@ -29,9 +30,32 @@ pub mod envoy {
         }
     }
     pub mod service {
+        pub mod discovery {
+            pub mod v3 {
+                tonic::include_proto!("envoy.service.discovery.v3");
+            }
+        }
         pub mod ratelimit {
             pub mod v3 {
                 tonic::include_proto!("envoy.service.ratelimit.v3");
+            }
+        }
+    }
+}
+
+/// What control planes tell.
+pub mod google {
+    pub mod rpc {
+        tonic::include_proto!("google.rpc");
+    }
+}
+
+/// The rules that control planes send.
+pub mod ratelimit {
+    pub mod config {
+        pub mod ratelimit {
+            pub mod v3 {
+                tonic::include_proto!("ratelimit.config.ratelimit.v3");
             }
         }
     }

@@ -3,19 +3,17 @@
 
 mod support;
 
-use prost::Message as _;
-use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor, ReflectMessage as _};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tidegate::decide::HeaderNames;
 use tidegate::limit::Unit;
-use tidegate::proto::{DESCRIPTORS, RateLimitRequest, RateLimitResponse};
 
 use support::service::{Kind, NOW, Service, Setup};
+use support::vectors::{self, normal, recorded, to_json, wanted};
 
 on_both_stores!(every_recorded_answer_is_given);
 
 async fn every_recorded_answer_is_given(kind: Kind) {
-    let vectors: Value = serde_json::from_str(include_str!("cases/vectors.json")).expect("JSON");
+    let vectors = recorded();
     let cases = vectors["decisions"].as_array().expect("decisions");
     assert!(cases.len() >= 42, "only {} cases", cases.len());
     let mut faults = Vec::new();
@@ -58,45 +56,9 @@ fn setup(case: &Value) -> Setup {
 /// The service's answer as JSON; an error as its message, since we choose
 /// better codes.
 async fn play(service: &Service, request: &Value) -> Value {
-    let kind = message("envoy.service.ratelimit.v3.RateLimitRequest");
-    let request = DynamicMessage::deserialize(kind, request).expect("a request");
-    let request: RateLimitRequest = request.transcode_to().expect("the same message");
-    match service.send(&request).await {
+    match service.send(&vectors::request(request)).await {
         Ok(response) => in_windows(normal(to_json(&response))),
         Err(status) => Value::String(status.message().to_owned()),
-    }
-}
-
-fn wanted(response: &Value) -> Value {
-    match response.get("error") {
-        Some(error) => error["message"].clone(),
-        None => normal(response.clone()),
-    }
-}
-
-fn message(name: &str) -> MessageDescriptor {
-    let pool = DescriptorPool::decode(DESCRIPTORS).expect("descriptors");
-    pool.get_message_by_name(name).expect("a message")
-}
-
-fn to_json(response: &RateLimitResponse) -> Value {
-    let kind = message("envoy.service.ratelimit.v3.RateLimitResponse");
-    let response = DynamicMessage::decode(kind, &*response.encode_to_vec()).expect("a response");
-    assert_eq!(response.descriptor().name(), "RateLimitResponse");
-    serde_json::to_value(&response).expect("JSON")
-}
-
-/// Numbers as doubles, since JSON does not tell 1 from 1.0.
-fn normal(value: Value) -> Value {
-    match value {
-        Value::Number(number) => number.as_f64().into(),
-        Value::Array(items) => items.into_iter().map(normal).collect(),
-        Value::Object(fields) => fields
-            .into_iter()
-            .map(|(name, value)| (name, normal(value)))
-            .collect::<Map<_, _>>()
-            .into(),
-        other => other,
     }
 }
 

@@ -1,6 +1,9 @@
 //! Our trimmed messages are Envoy's: the same values have the same bytes, in
 //! both directions, for every field.
 
+#[path = "wire/discovery.rs"]
+mod discovery;
+
 use std::collections::BTreeMap;
 
 use envoy_types::pb::envoy::config::core::v3 as their_core;

@@ -1,8 +1,11 @@
 //! Puts the parts together, starts them and stops them.
 
+mod adopt;
+mod config;
 mod options;
 mod reload;
 mod reports;
+mod store;
 mod supervise;
 mod sweep;
 
@@ -17,20 +20,23 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-pub use options::{ByteSize, Options, StopOptions, StoreArg, StoreOptions};
+pub use options::{
+    ByteSize, ConfigSource, Options, PerSecondOptions, StopOptions, StoreArg, StoreOptions,
+};
 pub use reload::Reloader;
 pub use reports::{PrometheusOptions, ReportOptions};
 pub use supervise::StoreMissing;
 
+use adopt::Adoption;
+use config::{Configuration, Followed, Start};
 use reports::Reports;
 use supervise::Supervisor;
 
 use crate::clock::Clock;
 use crate::decide::Decider;
-use crate::policy::{LoadError, Signature, load};
+use crate::policy::LoadError;
 use crate::store::Store;
-use crate::store::memory::MemoryStore;
-use crate::store::redis::{RedisConfig, RedisConfigError, RedisStore};
+use crate::store::redis::RedisConfigError;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::readiness::Readiness;
 use crate::telemetry::spans::ExportError;
@@ -40,8 +46,8 @@ use crate::transport::http::Http;
 use crate::transport::json::JsonError;
 use crate::transport::listen::{Address, BindError, Bound, bind, bind_tcp};
 use crate::transport::rls::Rls;
-use crate::transport::workers::{self, WorkerError};
-use crate::units::Span;
+use crate::transport::tls::{Tls, TlsError};
+use crate::transport::workers::{self, Terms, WorkerError};
 
 /// How long the end of the process waits for leases to be given back.
 const LEASES_GO_BACK_WITHIN: Duration = Duration::from_secs(1);
@@ -55,6 +61,11 @@ pub enum StartError {
     /// The store cannot be what was asked for.
     #[error(transparent)]
     Store(#[from] RedisConfigError),
+    /// There is a Redis for some limits, and none for the others.
+    #[error(
+        "--store-per-second and --store must both name a Redis; remove the one or write the other"
+    )]
+    HalfInRedis,
     /// The store does not answer and must.
     #[error(transparent)]
     Missing(#[from] StoreMissing),
@@ -64,6 +75,9 @@ pub enum StartError {
     /// Calls cannot be traced.
     #[error(transparent)]
     Tracing(#[from] ExportError),
+    /// TLS cannot be spoken.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The JSON face cannot be made.
     #[error(transparent)]
     Json(#[from] JsonError),
@@ -110,8 +124,7 @@ pub struct App {
     grpc: Grpc,
     http: (TcpListener, axum::Router),
     addresses: Addresses,
-    reloader: Reloader,
-    reload_interval: Span,
+    followed: Followed,
     supervisor: Supervisor,
     reports: Reports,
     threads: NonZeroUsize,
@@ -122,6 +135,7 @@ pub struct App {
 struct Grpc {
     bound: Bound,
     calls: Arc<Calls>,
+    terms: Terms,
     health: Health,
 }
 
@@ -132,15 +146,22 @@ struct Grpc {
 /// If the policies are bad, or anything cannot be opened.
 pub async fn build(options: Options) -> Result<App, StartError> {
     let metrics = Metrics::with(options.report.metrics.clone());
-    let signature = Signature::of(&options.config);
-    let policies = load(&options.config, options.load, &metrics)?;
-    metrics.config_load_success.inc();
-    let store = open_store(&options.store)?;
+    let start = Start { load: options.load, with_bad: options.start_with_bad_config };
+    let configuration = Configuration::first(options.config, start, &metrics)?;
+    let store = store::open(&options.store)?;
     supervise::first_answer(&store, options.store.required).await?;
+    let Configuration { policies, readiness, source, refused } = configuration;
     let decider = Decider::new(policies, store, Clock::default(), options.decide, metrics);
-    let decider = Arc::new(decider);
-    let readiness = Arc::new(Readiness::new(options.config.display().to_string()));
+    let (decider, readiness) = (Arc::new(decider), Arc::new(readiness));
+    readiness.need_rules(options.healthy_with_config);
+    readiness.domains(decider.policies().map_or(0, |policies| policies.len()));
+    if let Some(error) = refused {
+        let (decider, readiness) = (decider.clone(), readiness.clone());
+        Adoption { origin: readiness.config().path, decider, readiness }.refuse(&error, None);
+    }
 
+    let tls = options.tls.map(Tls::load).transpose()?;
+    let terms = Terms { tls, age: options.age };
     let bound = bind(&options.grpc).await?;
     let (http_listener, http) = bind_tcp(&options.http).await?;
     let spans = reports::spans(&options.report)?;
@@ -158,16 +179,14 @@ pub async fn build(options: Options) -> Result<App, StartError> {
     supervisor.tell(decider.store()).await;
     let calls = Arc::new(Calls::new(rls.clone(), grpc::services(rls.clone(), &health)?));
     let router = Http::new(rls, decider.clone(), readiness.clone())?.router();
-    let reloader =
-        Reloader::new(options.config, options.load, decider.clone(), readiness.clone(), signature);
+    let followed = source.followed(options.load, decider.clone(), readiness.clone());
     Ok(App {
         decider,
         readiness,
-        grpc: Grpc { bound, calls, health },
+        grpc: Grpc { bound, calls, terms, health },
         http: (http_listener, router),
         addresses,
-        reloader,
-        reload_interval: options.reload_interval,
+        followed,
         supervisor,
         reports,
         threads: options.threads,
@@ -175,29 +194,15 @@ pub async fn build(options: Options) -> Result<App, StartError> {
     })
 }
 
-/// Opens the place where counters live.
-fn open_store(options: &StoreOptions) -> Result<Store, RedisConfigError> {
-    Ok(match &options.place {
-        StoreArg::Memory => Store::Memory(MemoryStore::new(options.memory_limit.as_usize())),
-        StoreArg::Redis(url) => {
-            let config = RedisConfig {
-                credentials: options.credentials.clone(),
-                sentinel_credentials: options.sentinel_credentials.clone(),
-                tls: options.tls.clone(),
-                deadline: options.deadline,
-                script: options.redis_script,
-                near: options.near,
-                ..RedisConfig::new(url)
-            };
-            Store::Redis(RedisStore::connect(&config)?)
-        }
-    })
-}
-
 impl App {
     /// Where it listens.
     pub fn addresses(&self) -> &Addresses {
         &self.addresses
+    }
+
+    /// Whether gRPC connections are encrypted.
+    pub fn is_encrypted(&self) -> bool {
+        self.grpc.terms.tls.is_some()
     }
 
     /// What decides.
@@ -212,12 +217,16 @@ impl App {
     /// If a server breaks down.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), RunError> {
         let closing = CancellationToken::new();
-        let Grpc { bound: Bound { listener, file: _file, .. }, calls, mut health } = self.grpc;
+        let Grpc { bound: Bound { listener, file: _file, .. }, calls, terms, mut health } =
+            self.grpc;
         let (http_listener, router) = self.http;
 
         let mut servers: JoinSet<Result<(), RunError>> = JoinSet::new();
         let (threads, close) = (self.threads, closing.clone());
-        servers.spawn(async move { Ok(workers::serve(listener, threads, &calls, close).await?) });
+        let tls = terms.tls.clone();
+        servers.spawn(async move {
+            Ok(workers::serve(listener, threads, &calls, &terms, close).await?)
+        });
         let close = closing.clone().cancelled_owned();
         servers.spawn(async move {
             Ok(axum::serve(http_listener, router).with_graceful_shutdown(close).await?)
@@ -225,11 +234,22 @@ impl App {
         let telling = self.reports.start(&mut servers, &closing);
         tracing::info!(grpc = %self.addresses.grpc, http = %self.addresses.http, "serving");
         let mut supervision = JoinSet::new();
-        if let Store::Redis(redis) = self.decider.store() {
-            supervision.spawn(self.supervisor.run(redis.health()));
+        let changes = match self.decider.store() {
+            Store::Memory(_) => None,
+            Store::Redis(redis) => Some(redis.health()),
+        };
+        supervision.spawn(self.supervisor.run(changes));
+        if let Store::Redis(redis) = self.decider.store()
+            && let Some(health) = redis.per_second_health()
+        {
+            let metrics = self.decider.metrics().per_second_store.clone();
+            supervision.spawn(supervise::watch_per_second(metrics, health));
         }
         let decider = Arc::clone(&self.decider);
-        let _background = start_background(self.reloader, self.reload_interval, self.decider);
+        let mut background = start_background(self.followed, self.decider);
+        if let Some(tls) = tls {
+            background.spawn(tls.follow());
+        }
 
         tokio::select! {
             () = stop => {}
@@ -283,11 +303,9 @@ fn failure(ended: Option<Result<Result<(), RunError>, JoinError>>) -> RunError {
 }
 
 /// Starts what goes on beside the calls. It ends when the set is dropped.
-fn start_background(reloader: Reloader, interval: Span, decider: Arc<Decider>) -> JoinSet<()> {
+fn start_background(followed: Followed, decider: Arc<Decider>) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
-    if !interval.is_zero() {
-        tasks.spawn(reloader.run(interval));
-    }
+    tasks.spawn(followed.run());
     tasks.spawn(sweep::run(decider));
     tasks
 }

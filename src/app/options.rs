@@ -10,22 +10,31 @@ use crate::decide;
 use crate::policy::LoadOptions;
 use crate::store::near::NearConfig;
 use crate::store::redis::{Credentials, ScriptRuntime, Tls};
+use crate::transport::age::Age;
 use crate::transport::listen::{HostPort, Listen};
+use crate::transport::tls::TlsFiles;
 use crate::units::Span;
+use crate::xds::XdsOptions;
 
 /// How the service runs.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The file or directory of the policies.
-    pub config: PathBuf,
+    /// Where the policies come from.
+    pub config: ConfigSource,
     /// How to read them.
     pub load: LoadOptions,
-    /// How often to look for changes; zero for never.
-    pub reload_interval: Span,
+    /// Start with bad or missing files, too; calls fail until there are good ones.
+    pub start_with_bad_config: bool,
+    /// Be ready only while there are rules.
+    pub healthy_with_config: bool,
     /// Where counters live.
     pub store: StoreOptions,
     /// Where gRPC listens.
     pub grpc: Listen,
+    /// How gRPC connections are encrypted, if they are.
+    pub tls: Option<TlsFiles>,
+    /// How old gRPC connections may become.
+    pub age: Age,
     /// Where HTTP listens.
     pub http: HostPort,
     /// How many threads serve gRPC connections.
@@ -40,6 +49,29 @@ pub struct Options {
     pub report: ReportOptions,
 }
 
+/// Where policies come from.
+#[derive(Clone, Debug)]
+pub enum ConfigSource {
+    /// Files.
+    Files {
+        /// The file, or the directory of files.
+        path: PathBuf,
+        /// How often to look for changes; zero for never.
+        reload_interval: Span,
+    },
+    /// A control plane.
+    Xds(Box<XdsOptions>),
+}
+
+impl fmt::Display for ConfigSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Files { path, .. } => path.display().fmt(f),
+            Self::Xds(options) => write!(f, "xds://{}", options.server),
+        }
+    }
+}
+
 /// Where counters live, and within which bounds.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
@@ -51,16 +83,29 @@ pub struct StoreOptions {
     pub sentinel_credentials: Credentials,
     /// How connections to Redis are encrypted.
     pub tls: Tls,
+    /// Another Redis for limits of one second.
+    pub per_second: Option<PerSecondOptions>,
     /// Do not start without it.
     pub required: bool,
     /// How Redis is asked to run the script.
     pub redis_script: ScriptRuntime,
+    /// What keys in Redis begin with, before our own prefix.
+    pub key_prefix: String,
     /// How long a decision may wait for the store.
     pub deadline: Span,
     /// What counters in memory may take.
     pub memory_limit: ByteSize,
     /// The near cache in front of Redis, if there is one.
     pub near: Option<NearConfig>,
+}
+
+/// Where counters of limits of one second live.
+#[derive(Clone, Debug)]
+pub struct PerSecondOptions {
+    /// Another Redis.
+    pub place: StoreArg,
+    /// Who we are to it.
+    pub credentials: Credentials,
 }
 
 /// How the service stops.
@@ -83,17 +128,21 @@ pub enum StoreArg {
 }
 
 /// How URLs of Redis and Valkey begin.
-const SCHEMES: [&str; 10] = [
+const SCHEMES: [&str; 14] = [
     "redis",
     "rediss",
     "redis+unix",
     "redis+sentinel",
     "rediss+sentinel",
+    "redis+cluster",
+    "rediss+cluster",
     "valkey",
     "valkeys",
     "valkey+unix",
     "valkey+sentinel",
     "valkeys+sentinel",
+    "valkey+cluster",
+    "valkeys+cluster",
 ];
 
 impl FromStr for StoreArg {

@@ -8,21 +8,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::adopt::Adoption;
 use crate::decide::Decider;
-use crate::policy::{LoadError, LoadOptions, Policies, Signature, load};
+use crate::policy::{LoadOptions, Signature, load};
 use crate::telemetry::readiness::Readiness;
 use crate::units::Span;
-
-/// Faults of one refused configuration that are logged, one line each.
-const MAX_LOGGED: usize = 20;
 
 /// Looks for changed policies and puts them in force.
 #[derive(Debug)]
 pub struct Reloader {
     path: PathBuf,
     options: LoadOptions,
-    decider: Arc<Decider>,
-    readiness: Arc<Readiness>,
+    adoption: Adoption,
     seen: Signature,
     suspect: bool,
 }
@@ -37,7 +34,9 @@ impl Reloader {
         readiness: Arc<Readiness>,
         seen: Signature,
     ) -> Self {
-        Self { path, options, decider, readiness, seen, suspect: false }
+        let origin = path.display().to_string();
+        let adoption = Adoption { decider, readiness, origin };
+        Self { path, options, adoption, seen, suspect: false }
     }
 
     /// Looks every `interval`, for ever.
@@ -63,54 +62,24 @@ impl Reloader {
     /// If not, they are looked at once more the next time: only then they are
     /// called bad, because they may have been half written.
     pub fn look(&mut self) {
-        let signature = Signature::of(&self.path);
+        let signature = Signature::of(&self.path, self.options.layout);
         let changed = signature != self.seen;
         if !changed && !self.suspect {
             return;
         }
-        let loaded = load(&self.path, self.options, self.decider.metrics());
+        let loaded = load(&self.path, self.options, self.adoption.decider.metrics());
         self.seen = signature;
         match loaded {
             Ok(policies) => {
                 self.suspect = false;
-                self.accept(policies);
+                self.adoption.accept(policies, None);
             }
             Err(_) if changed => self.suspect = true,
             Err(error) => {
                 self.suspect = false;
-                self.refuse(&error);
+                self.adoption.refuse(&error, None);
             }
         }
-    }
-
-    fn accept(&self, policies: Policies) {
-        tracing::info!(
-            config = %self.path.display(),
-            domains = policies.len(),
-            rules = policies.rule_count(),
-            "the changed configuration is in force"
-        );
-        self.decider.replace_policies(policies);
-        self.readiness.config_accepted();
-        let metrics = self.decider.metrics();
-        metrics.config_load_success.inc();
-        metrics.config_stale.set(0);
-    }
-
-    fn refuse(&self, error: &LoadError) {
-        let faults = error.to_string();
-        for fault in faults.lines().take(MAX_LOGGED) {
-            tracing::error!(config = %self.path.display(), "{fault}");
-        }
-        tracing::error!(
-            config = %self.path.display(),
-            lines_not_shown = faults.lines().count().saturating_sub(MAX_LOGGED),
-            "the changed configuration is refused, the last good one stays in force"
-        );
-        self.readiness.config_refused(faults);
-        let metrics = self.decider.metrics();
-        metrics.config_load_error.inc();
-        metrics.config_stale.set(1);
     }
 }
 

@@ -1,5 +1,5 @@
-//! Follows what is known of the store, and tells: in metrics, in readiness and
-//! in the health that gRPC clients see.
+//! Follows what is known of the store and of the first configuration, and tells:
+//! in metrics, in readiness and in the health that gRPC clients see.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,8 +9,8 @@ use tokio::time::{Instant, sleep};
 
 use crate::decide::{Decider, FailureMode};
 use crate::store::redis::RedisStore;
-use crate::store::{Circuit, Store, StoreError, StoreHealth};
-use crate::telemetry::metrics::Metrics;
+use crate::store::{Store, StoreError, StoreHealth};
+use crate::telemetry::metrics::StoreMetrics;
 use crate::telemetry::readiness::Readiness;
 use crate::transport::grpc::Health;
 use crate::units::Span;
@@ -59,7 +59,7 @@ async fn answer_in_time(
 /// What tells of the store.
 #[derive(Debug)]
 pub(super) struct Supervisor {
-    metrics: Metrics,
+    metrics: StoreMetrics,
     readiness: Arc<Readiness>,
     health: Health,
     /// Whether a service without a store should get no traffic: only where it
@@ -73,10 +73,8 @@ pub(super) struct Supervisor {
 impl Supervisor {
     /// A supervisor for the store behind `decider`, which has told nothing yet.
     pub(super) fn new(decider: &Decider, readiness: Arc<Readiness>, health: Health) -> Self {
-        let metrics = decider.metrics().clone();
-        for circuit in Circuit::ALL {
-            metrics.breaker_transitions.with_label_values(&[circuit.name()]);
-        }
+        let metrics = decider.metrics().store.clone();
+        metrics.begin();
         let needed = decider.settings().failure_mode == FailureMode::Error;
         Self { metrics, readiness, health, needed, counted: [0; 3] }
     }
@@ -84,7 +82,7 @@ impl Supervisor {
     /// Tells what is known now.
     pub(super) async fn tell(&mut self, store: &Store) {
         match store {
-            Store::Memory(_) => self.metrics.store_up.set(1),
+            Store::Memory(_) => self.metrics.is_here(),
             Store::Redis(redis) => {
                 let health = redis.health().borrow().clone();
                 self.follow(&health);
@@ -93,30 +91,28 @@ impl Supervisor {
         self.turn().await;
     }
 
-    /// Tells every change, for ever.
-    pub(super) async fn run(mut self, mut changes: watch::Receiver<StoreHealth>) {
+    /// Tells every change of the store, if it can change, and of readiness, for
+    /// ever.
+    pub(super) async fn run(mut self, mut store: Option<watch::Receiver<StoreHealth>>) {
+        let mut readiness = self.readiness.changes();
         loop {
-            let health = changes.borrow_and_update().clone();
-            if self.follow(&health) {
-                self.turn().await;
+            if let Some(store) = &mut store {
+                let health = store.borrow_and_update().clone();
+                self.follow(&health);
             }
-            if changes.changed().await.is_err() {
-                return;
+            readiness.mark_unchanged();
+            self.turn().await;
+            tokio::select! {
+                () = changed(&mut store) => {}
+                told = readiness.changed() => if told.is_err() { return },
             }
         }
     }
 
-    /// Whether that changes where clients should go.
-    fn follow(&mut self, health: &StoreHealth) -> bool {
-        self.metrics.store_up.set(i64::from(health.is_up()));
-        self.metrics.breaker_state.set(i64::from(health.circuit.number()));
-        let counts = Circuit::ALL.iter().zip(health.transitions.iter().zip(&mut self.counted));
-        for (circuit, (count, counted)) in counts {
-            let more = count.saturating_sub(*counted);
-            self.metrics.breaker_transitions.with_label_values(&[circuit.name()]).inc_by(more);
-            *counted = *count;
-        }
-        self.readiness.store_missing(self.needed && !health.is_up())
+    /// Takes note of what is known of the store.
+    fn follow(&mut self, health: &StoreHealth) {
+        self.metrics.tell(health, &mut self.counted);
+        self.readiness.store_missing(self.needed && !health.is_up());
     }
 
     /// Turns health to what readiness is.
@@ -127,4 +123,31 @@ impl Supervisor {
             self.health.not_serving().await;
         }
     }
+}
+
+/// Tells every change of the store for limits of one second, for ever. Where
+/// clients should go does not depend on it: the others have their answer.
+pub(super) async fn watch_per_second(
+    metrics: StoreMetrics,
+    mut changes: watch::Receiver<StoreHealth>,
+) {
+    let mut counted = [0; 3];
+    metrics.begin();
+    loop {
+        let health = changes.borrow_and_update().clone();
+        metrics.tell(&health, &mut counted);
+        if changes.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Waits for the next change, if there can be one.
+async fn changed(store: &mut Option<watch::Receiver<StoreHealth>>) {
+    if let Some(store) = store
+        && store.changed().await.is_ok()
+    {
+        return;
+    }
+    std::future::pending::<()>().await;
 }

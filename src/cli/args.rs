@@ -4,7 +4,10 @@ mod keeping;
 mod near;
 mod reaching;
 mod reporting;
+mod securing;
+mod topology;
 mod tracing;
+mod xds;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -14,12 +17,14 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use keeping::Keeping;
 use keeping::TwoPasswords;
 use reporting::{Reporting, ReportingError};
+use securing::Securing;
 use tracing::Traces;
+use xds::Xds;
 
 use super::bench::Bench;
 use super::simulate::Simulate;
 use super::values::{Value, count, header_name, parsed, ratio, span, truth};
-use crate::app::{Options, StopOptions};
+use crate::app::{ConfigSource, Options, StopOptions};
 use crate::decide::{HeaderNames, Settings};
 use crate::policy::LoadOptions;
 use crate::telemetry::logs::{LogFormat, LogLevel};
@@ -85,6 +90,14 @@ pub struct Reading {
         default_value = "false", action = ArgAction::Set
     )]
     merge_domains: bool,
+    /// Ignore what envoyproxy/ratelimit ignores (misplaced keys, further
+    /// documents, keys written twice), and log it, instead of refusing it.
+    #[arg(
+        long, env = "TIDEGATE_LENIENT", value_name = "BOOL", value_parser = Value(truth),
+        num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        default_value = "false", action = ArgAction::Set
+    )]
+    lenient: bool,
     /// A refused request consumes nothing, in domains that do not say otherwise.
     #[arg(
         long, env = "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT", value_name = "BOOL",
@@ -97,7 +110,12 @@ pub struct Reading {
 impl Reading {
     /// The same for the loader.
     pub fn options(self) -> LoadOptions {
-        LoadOptions { merge_domains: self.merge_domains, all_or_nothing: self.all_or_nothing }
+        LoadOptions {
+            merge_domains: self.merge_domains,
+            lenient: self.lenient,
+            all_or_nothing: self.all_or_nothing,
+            ..LoadOptions::default()
+        }
     }
 }
 
@@ -128,6 +146,27 @@ pub struct Serve {
         value_parser = Value(span), help_heading = "Policies"
     )]
     reload_interval: Span,
+    /// Start although the policies are bad or missing; calls fail until there are
+    /// good ones.
+    #[arg(
+        long, env = "TIDEGATE_START_WITH_BAD_CONFIG", value_name = "BOOL",
+        value_parser = Value(truth), num_args = 0..=1, require_equals = true,
+        default_missing_value = "true", default_value = "false", action = ArgAction::Set,
+        help_heading = "Policies"
+    )]
+    start_with_bad_config: bool,
+    /// Be ready only while there are rules of at least one domain.
+    #[arg(
+        long, env = "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED", value_name = "BOOL",
+        value_parser = Value(truth), num_args = 0..=1, require_equals = true,
+        default_missing_value = "true", default_value = "false", action = ArgAction::Set,
+        help_heading = "Policies"
+    )]
+    healthy_with_config: bool,
+    #[command(flatten)]
+    securing: Securing,
+    #[command(flatten)]
+    xds: Xds,
     #[command(flatten)]
     answering: Answering,
     #[command(flatten)]
@@ -254,7 +293,14 @@ struct Running {
     )]
     log_level: LogLevel,
     /// How to log.
-    #[arg(long, env = "LOG_FORMAT", value_name = "FORMAT", value_enum, default_value = "text")]
+    #[arg(
+        long,
+        env = "LOG_FORMAT",
+        value_name = "FORMAT",
+        value_enum,
+        default_value = "text",
+        ignore_case = true
+    )]
     log_format: FormatArg,
 }
 
@@ -282,11 +328,16 @@ impl Serve {
     /// # Errors
     /// If what was given contradicts itself.
     pub fn options(self) -> Result<Options, UsageError> {
+        let files =
+            ConfigSource::Files { path: self.config, reload_interval: self.reload_interval };
         Ok(Options {
-            config: self.config,
+            config: self.xds.options().map_or(files, |xds| ConfigSource::Xds(Box::new(xds))),
             load: self.reading.options(),
-            reload_interval: self.reload_interval,
+            start_with_bad_config: self.start_with_bad_config,
+            healthy_with_config: self.healthy_with_config,
             grpc: self.listen,
+            tls: self.securing.tls(),
+            age: self.securing.age(),
             http: self.http_listen,
             threads: self.running.threads.and_then(NonZeroUsize::new).unwrap_or_else(cores),
             reference_codes: self.answering.reference_codes,
@@ -317,6 +368,7 @@ impl Answering {
             near_limit_ratio: self.near_limit_ratio,
             max_descriptors: self.max_descriptors,
             failure_mode: keeping.failure_mode(),
+            hash_tag: keeping.hash_tag(),
             replicas: keeping.replicas(),
             local_memory: keeping.memory_limit(),
         }

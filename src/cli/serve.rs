@@ -5,11 +5,13 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::ExitCode;
 
+use clap::ArgMatches;
 use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
 
 use super::args::{Serve, UsageError};
 use super::check::counted;
+use super::reference::{Chosen, Defaults, Profile};
 use super::{FAILURE, complain, say};
 use crate::app::{self, Addresses, App, Options, RunError, StartError};
 use crate::policy::Policies;
@@ -36,14 +38,15 @@ enum ServeError {
 }
 
 /// Serves until a signal.
-pub fn run(serve: Serve) -> ExitCode {
+pub fn run(serve: Serve, defaults: &Defaults, matches: &ArgMatches) -> ExitCode {
     let (level, format) = serve.logging();
     logs::init(level, format);
-    let ended = Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(ServeError::Runtime)
-        .and_then(|runtime| run_on(runtime, serve.options()?));
+    let chosen = &defaults.chosen;
+    tracing::info!(profile = chosen.profile.name(), because = chosen.why, "defaults");
+    let ended =
+        Builder::new_multi_thread().enable_all().build().map_err(ServeError::Runtime).and_then(
+            |runtime| run_on(runtime, defaults.complete(serve.options()?, matches), chosen),
+        );
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -53,20 +56,21 @@ pub fn run(serve: Serve) -> ExitCode {
     }
 }
 
-fn run_on(runtime: Runtime, options: Options) -> Result<(), ServeError> {
-    let ended = runtime.block_on(serve(options));
+fn run_on(runtime: Runtime, options: Options, defaults: &Chosen) -> Result<(), ServeError> {
+    let ended = runtime.block_on(serve(options, defaults));
     // Connections that did not end within the grace time are not waited for.
     runtime.shutdown_background();
     ended
 }
 
-async fn serve(options: Options) -> Result<(), ServeError> {
+async fn serve(options: Options, defaults: &Chosen) -> Result<(), ServeError> {
     let signals = Signals::install().map_err(ServeError::Signals)?;
     let greeting = format!(
-        "tidegate {} serves {}, counters in {}",
+        "tidegate {} serves {}, counters in {}{}",
         env!("CARGO_PKG_VERSION"),
-        options.config.display(),
-        options.store.place
+        options.config,
+        options.store.place,
+        profile(defaults)
     );
     let app = tokio::select! {
         app = app::build(options) => app?,
@@ -80,38 +84,51 @@ async fn serve(options: Options) -> Result<(), ServeError> {
     }
 }
 
+/// Which defaults are in force, where they are not those of the documentation.
+fn profile(Chosen { profile, why }: &Chosen) -> String {
+    match profile {
+        Profile::Tidegate => String::new(),
+        _ => format!("\n  defaults of profile {}, because {why}", profile.name()),
+    }
+}
+
 /// What a newcomer needs: how much was loaded, where it listens and a call to
 /// try.
 fn introduction(app: &App) -> String {
     let policies = app.decider().policies();
     let Addresses { grpc, http, prometheus, debug } = app.addresses();
-    let mut text = format!(
-        "  {} with {}\n  gRPC  {grpc}\n  HTTP  {http}\n",
-        counted(policies.len(), "domain"),
-        counted(policies.rule_count(), "rule")
+    let loaded = policies.as_ref().map_or_else(
+        || "no rules yet".to_owned(),
+        |policies| {
+            let (domains, rules) = (policies.len(), policies.rule_count());
+            format!("{} with {}", counted(domains, "domain"), counted(rules, "rule"))
+        },
     );
+    let mut text = format!("  {loaded}\n  gRPC  {grpc}\n  HTTP  {http}\n");
     // Writing to a string cannot fail.
     for (name, address) in [("metrics", prometheus), ("debug", debug)] {
         let _ = address.map(|address| writeln!(text, "  {name}  {address}"));
     }
-    let _ = write!(text, "try:\n  {}", example_call(&policies, grpc));
+    let policies = policies.unwrap_or_default();
+    let _ = write!(text, "try:\n  {}", example_call(&policies, grpc, app.is_encrypted()));
     text
 }
 
 /// A grpcurl line that asks for the first rule there is.
-fn example_call(policies: &Policies, grpc: &Address) -> String {
+fn example_call(policies: &Policies, grpc: &Address, encrypted: bool) -> String {
     let (domain, entries) =
         policies.example().unwrap_or_else(|| ("example", vec![("user", "1".to_owned())]));
     let entries: Vec<_> =
         entries.iter().map(|(key, value)| json!({"key": key, "value": value})).collect();
     let (domain, entries) = (json!(domain), json!(entries));
     let request = format!(r#"{{"domain":{domain},"descriptors":[{{"entries":{entries}}}]}}"#);
+    let security = if encrypted { "-cacert CA.pem" } else { "-plaintext" };
     let (flag, address) = match grpc {
         Address::Tcp(address) => ("", reachable(*address).to_string()),
         Address::Unix(path) => (" -unix", quoted(&path.display().to_string())),
     };
     format!(
-        "grpcurl -plaintext{flag} -d {} {address} {SERVICE_NAME}/ShouldRateLimit",
+        "grpcurl {security}{flag} -d {} {address} {SERVICE_NAME}/ShouldRateLimit",
         quoted(&request)
     )
 }
@@ -139,7 +156,7 @@ mod tests {
     fn the_example_is_one_shell_word_and_calls_a_reachable_address() {
         let address = Address::Tcp("0.0.0.0:8081".parse().unwrap());
         assert_eq!(
-            example_call(&Policies::default(), &address),
+            example_call(&Policies::default(), &address, false),
             "grpcurl -plaintext -d '{\"domain\":\"example\",\"descriptors\":[{\"entries\":\
              [{\"key\":\"user\",\"value\":\"1\"}]}]}' 127.0.0.1:8081 \
              envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"

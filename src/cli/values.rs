@@ -1,7 +1,6 @@
 //! How values on the command line and in the environment are written.
 
 use std::ffi::OsStr;
-use std::time::Duration;
 
 use axum::http::HeaderName;
 use clap::builder::TypedValueParser;
@@ -55,49 +54,43 @@ pub fn truth(text: &str) -> Result<bool, String> {
     }
 }
 
-/// A span of time as Go writes it: `10ms`, `1.5s`, `1m30s`, `0`.
+/// A span of time as Go writes it, if it is not negative: `10ms`, `1.5s`,
+/// `1m30s`, `0`. What is below a microsecond is dropped.
 pub fn span(text: &str) -> Result<Span, String> {
     let fault = || "expected a time like 10ms, 1.5s, 1m30s or 0".to_owned();
-    if text == "0" {
+    let text = text.strip_prefix('+').unwrap_or(text);
+    if matches!(text, "0" | "-0") {
         return Ok(Span::ZERO);
     }
-    let mut total: u64 = 0;
+    let mut nanos: f64 = 0.0;
     let mut rest = text;
     while !rest.is_empty() {
         let number = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(fault)?;
         let (number, after) = rest.split_at(number);
-        let name = after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len());
-        let (name, after) = after.split_at(name);
-        let part = micros_of(name).and_then(|unit| scaled(number, unit)).ok_or_else(fault)?;
-        total = total.checked_add(part).ok_or_else(fault)?;
+        let unit = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
+        let (unit, after) = after.split_at(unit);
+        let number: f64 = number.parse().map_err(|_| fault())?;
+        nanos += number * nanos_of(unit).ok_or_else(fault)?;
         rest = after;
     }
-    if text.is_empty() { Err(fault()) } else { Ok(Span::from_micros(total)) }
-}
-
-fn micros_of(unit: &str) -> Option<u64> {
-    let unit = match unit {
-        "us" | "µs" | "μs" => Duration::from_micros(1),
-        "ms" => Duration::from_millis(1),
-        "s" => Duration::from_secs(1),
-        "m" => Duration::from_mins(1),
-        "h" => Duration::from_hours(1),
-        _ => return None,
-    };
-    Some(Span::from(unit).as_micros())
-}
-
-/// `number`, with or without a fraction, times `unit`; what is below a
-/// microsecond is dropped.
-fn scaled(number: &str, unit: u64) -> Option<u64> {
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let mut total = whole.parse::<u64>().ok()?.checked_mul(unit)?;
-    let mut place = unit;
-    for digit in fraction.chars() {
-        place /= 10;
-        total = total.checked_add(place * u64::from(digit.to_digit(10)?))?;
+    // Go's times end at about 292 years.
+    if text.is_empty() || nanos >= 2_f64.powi(63) {
+        return Err(fault());
     }
-    Some(total)
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is in range")]
+    Ok(Span::from_micros((nanos / 1e3) as u64))
+}
+
+fn nanos_of(unit: &str) -> Option<f64> {
+    Some(match unit {
+        "ns" => 1.0,
+        "us" | "µs" | "μs" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        "m" => 60e9,
+        "h" => 3600e9,
+        _ => return None,
+    })
 }
 
 /// A share between 0 and 1.
@@ -149,6 +142,10 @@ mod tests {
             ("1m30s", 90_000_000),
             ("24h", 86_400_000_000),
             ("0.0000019s", 1),
+            ("1999ns", 1),
+            (".5s", 500_000),
+            ("1.s", 1_000_000),
+            ("+1h", 3_600_000_000),
         ] {
             assert_eq!(span(text), Ok(Span::from_micros(micros)), "{text}");
         }
@@ -156,7 +153,8 @@ mod tests {
 
     #[test]
     fn what_is_no_time_is_refused() {
-        for text in ["", "10", "ms", "1 s", "-1s", "1d", "1.s.", "1..5s", "1s5", "99999999999999h"]
+        for text in
+            ["", "10", "ms", "1 s", "-1s", "1d", ".s", "1.s.", "1..5s", "1s5", "99999999999999h"]
         {
             assert!(span(text).is_err(), "{text}");
         }

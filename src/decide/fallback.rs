@@ -61,29 +61,39 @@ impl Fallback {
         }
     }
 
-    /// Decides `plan` by the `modes` of its charges, none of which is
-    /// [`FailureMode::Error`]. Local charges get their share as their limit.
-    pub(super) fn decide(&self, plan: &mut Plan, modes: &Modes) -> Verdicts {
-        let pairs = plan.charges.iter_mut().zip(modes);
-        let mut verdicts: Verdicts = pairs
-            .map(|(charge, mode)| match mode {
-                FailureMode::Open => substitute(charge, true),
-                FailureMode::Closed | FailureMode::Error => substitute(charge, false),
-                FailureMode::Local => {
+    /// Decides by their `modes` the charges of `plan` whose verdict is not
+    /// `known`; none of these is [`FailureMode::Error`]. Local charges get their
+    /// share as their limit.
+    pub(super) fn decide(
+        &self,
+        plan: &mut Plan,
+        modes: &Modes,
+        known: &[Option<Verdict>],
+    ) -> Verdicts {
+        let mut local: SmallVec<[bool; 4]> = SmallVec::new();
+        let mut verdicts = Verdicts::new();
+        for (nth, (charge, mode)) in plan.charges.iter_mut().zip(modes).enumerate() {
+            let known = known.get(nth).copied().flatten();
+            local.push(known.is_none() && *mode == FailureMode::Local);
+            verdicts.push(match (known, mode) {
+                (Some(verdict), _) => verdict,
+                (None, FailureMode::Open) => substitute(charge, true),
+                (None, FailureMode::Closed | FailureMode::Error) => substitute(charge, false),
+                (None, FailureMode::Local) => {
                     charge.limit = charge.limit.share(self.replicas);
                     substitute(charge, true)
                 }
-            })
-            .collect();
-        if modes.contains(&FailureMode::Local) {
-            self.decide_locally(plan, modes, &mut verdicts);
+            });
+        }
+        if local.contains(&true) {
+            self.decide_locally(plan, &local, &mut verdicts);
         }
         verdicts
     }
 
     /// Puts the verdicts of the local charges in place of those that stand in
     /// for them.
-    fn decide_locally(&self, plan: &mut Plan, modes: &Modes, verdicts: &mut Verdicts) {
+    fn decide_locally(&self, plan: &mut Plan, is_local: &[bool], verdicts: &mut Verdicts) {
         self.used.store(plan.now.as_micros(), Ordering::Relaxed);
         // With all local charges passing; so the others alone refuse it.
         let refused = plan.refused_by(verdicts);
@@ -95,9 +105,9 @@ impl Fallback {
             pinned: plan.pinned,
             ..Plan::default()
         };
-        let all = plan.charges.iter().zip(modes).zip(&*verdicts);
-        for ((charge, mode), verdict) in all {
-            if *mode == FailureMode::Local {
+        let all = plan.charges.iter().zip(is_local).zip(&*verdicts);
+        for ((charge, is_local), verdict) in all {
+            if *is_local {
                 local.charges.push(*charge);
             } else {
                 local.quota_passes |= charge.role == Role::Quota && verdict.allowed;
@@ -107,8 +117,7 @@ impl Fallback {
             consume_nothing(&mut local);
         }
         let decided = self.store.decide(&local);
-        let places = verdicts.iter_mut().zip(modes);
-        let places = places.filter(|(_, mode)| **mode == FailureMode::Local);
+        let places = verdicts.iter_mut().zip(is_local).filter(|(_, is_local)| **is_local);
         for ((place, _), verdict) in places.zip(decided) {
             *place = verdict;
         }

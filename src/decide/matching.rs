@@ -8,7 +8,7 @@ use super::request::{Descriptor, Override, Request};
 use super::settings::Settings;
 use crate::limit::{Limit, Unit};
 use crate::policy::{Domain, Grant, Quota, Rule};
-use crate::store::{Charge, ChargeMode, KeyBuf, KeyRef, KeyWriter, Plan, Role, Tag};
+use crate::store::{Charge, ChargeMode, HashTag, KeyRef, KeyWriter, Plan, Role, Tag};
 
 /// What applies to one descriptor.
 #[derive(Clone, Debug)]
@@ -84,15 +84,17 @@ impl<'s> Limited<'s> {
     }
 }
 
-/// Finds what applies to each descriptor and plans what to charge.
+/// Finds what applies to each descriptor and plans what to charge, on keys with
+/// this hash tag.
 pub fn plan<'s>(
     domain: &'s Domain,
     request: &Request<'_>,
     settings: &Settings,
+    tag: Option<HashTag>,
 ) -> (Matches<'s>, Plan) {
     let mut plan = Plan { mode: domain.charge, ..Plan::default() };
-    let mut matches: Matches<'s> =
-        request.descriptors.iter().map(|one| find(domain, one, &mut plan.keys)).collect();
+    let find = |one| find(domain, one, plan.keys.tagged_writer(&domain.name, tag));
+    let mut matches: Matches<'s> = request.descriptors.iter().map(find).collect();
     drop_replaced(&mut matches);
     for (found, descriptor) in matches.iter().zip(&request.descriptors) {
         match found {
@@ -141,8 +143,7 @@ fn charge(
     }
 }
 
-fn find<'s>(domain: &'s Domain, descriptor: &Descriptor<'_>, keys: &mut KeyBuf) -> Match<'s> {
-    let mut key = keys.writer(&domain.name);
+fn find<'s>(domain: &'s Domain, descriptor: &Descriptor<'_>, mut key: KeyWriter<'_>) -> Match<'s> {
     if let Some(wanted) = descriptor.limit {
         // An override looks at no rule, but it counts where a rule would.
         for (name, value) in &descriptor.entries {
@@ -176,7 +177,7 @@ fn keys_of(quotas: &[Quota], mut key: KeyWriter<'_>) -> Keys {
     keys
 }
 
-/// Forgets every match whose rule is named by the `replaces` of a matched rule,
+/// Forgets every limit whose rule is named by the `replaces` of a matched rule,
 /// wherever in the request that one stands.
 fn drop_replaced(matches: &mut Matches<'_>) {
     let replaced: SmallVec<[&Arc<str>; 4]> =
@@ -185,7 +186,8 @@ fn drop_replaced(matches: &mut Matches<'_>) {
         return;
     }
     for found in matches.iter_mut() {
-        if found.rule().is_some_and(|rule| replaced.contains(&&rule.spec.name)) {
+        let unlimited = matches!(found, Match::Unlimited(_));
+        if !unlimited && found.rule().is_some_and(|rule| replaced.contains(&&rule.spec.name)) {
             *found = Match::None;
         }
     }

@@ -8,7 +8,8 @@ use prost_types::{ListValue, Struct, Value};
 
 use super::combine::{Code, Statuses};
 use super::matching::{Match, Matches};
-use super::request::{Descriptor, Request};
+use super::request::{Descriptor, Override, Request};
+use crate::limit::Unit;
 
 /// `{domain, descriptors: [{entries: ["k=v"], limit, hitsAddend}], hitsAddend,
 /// metadata}`, as envoyproxy/ratelimit has it.
@@ -43,9 +44,7 @@ fn descriptor(descriptor: &Descriptor<'_>) -> Value {
     let entries = descriptor.entries.iter().map(|(key, value)| text(&format!("{key}={value}")));
     fields.insert("entries".to_owned(), list(entries.collect()));
     if let Some(limit) = descriptor.limit {
-        let unit = limit.unit.name().to_ascii_uppercase();
-        let limit = format!("requests_per_unit:{} unit:{unit}", limit.requests_per_unit);
-        fields.insert("limit".to_owned(), text(&limit));
+        fields.insert("limit".to_owned(), text(&override_text(limit)));
     }
     if let Some(hits) = descriptor.hits_addend {
         // A double is all that a Struct offers.
@@ -53,6 +52,19 @@ fn descriptor(descriptor: &Descriptor<'_>) -> Value {
         fields.insert("hitsAddend".to_owned(), number(hits as f64));
     }
     structure(Struct { fields })
+}
+
+/// A limit as the text format of protocol buffers writes the message that it
+/// came in: zeros are left out, and of weeks that message knows only the number.
+fn override_text(limit: Override) -> String {
+    let unit = match limit.unit {
+        Unit::Week => "7".to_owned(),
+        unit => unit.name().to_ascii_uppercase(),
+    };
+    match limit.requests_per_unit {
+        0 => format!("unit:{unit}"),
+        amount => format!("requests_per_unit:{amount} unit:{unit}"),
+    }
 }
 
 /// Adds what `into` does not have yet; the first rule that names a field wins,

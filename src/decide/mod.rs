@@ -9,7 +9,7 @@ mod settings;
 
 use std::sync::Arc;
 
-use arc_swap::{ArcSwap, Guard};
+use arc_swap::{ArcSwapOption, Guard};
 use smallvec::smallvec;
 
 pub use combine::{Applied, Code, Decision, HeaderValues, Status, Statuses};
@@ -22,7 +22,7 @@ use self::matching::{Match, Matches};
 use crate::clock::Clock;
 use crate::limit::{Cost, Verdict};
 use crate::policy::{Domain, Policies};
-use crate::store::{Answer, Plan, Store, StoreError, Verdicts};
+use crate::store::{Answer, ChargeMode, HashTag, Partial, Plan, Role, Store, StoreError, Verdicts};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::series::Counters;
 use crate::units::Hits;
@@ -44,7 +44,7 @@ struct Asked<'s> {
 /// Decides requests. Shared by all transports, behind an `Arc`.
 #[derive(Debug)]
 pub struct Decider {
-    policies: ArcSwap<Policies>,
+    policies: ArcSwapOption<Policies>,
     store: Store,
     clock: Clock,
     settings: Settings,
@@ -53,9 +53,9 @@ pub struct Decider {
 }
 
 impl Decider {
-    /// A decider over `policies` and `store`.
+    /// A decider over `policies`, which may come later, and `store`.
     pub fn new(
-        policies: Policies,
+        policies: Option<Policies>,
         store: Store,
         clock: Clock,
         settings: Settings,
@@ -66,25 +66,25 @@ impl Decider {
             // A series that is there from the start can be alerted on.
             metrics.degraded_decisions.with_label_values(&[mode.name()]);
         }
-        let policies = ArcSwap::from_pointee(policies);
+        let policies = ArcSwapOption::from_pointee(policies);
         Self { policies, store, clock, settings, metrics, fallback }
     }
 
-    /// The rules in force. Take them once per request: a request sees one set
-    /// of rules, whatever a reload does meanwhile.
-    pub fn policies(&self) -> Arc<Policies> {
+    /// The rules in force, once there are some. Take them once per request: a
+    /// request sees one set of rules, whatever a reload does meanwhile.
+    pub fn policies(&self) -> Option<Arc<Policies>> {
         self.policies.load_full()
     }
 
     /// The rules in force, for a request that does not wait: cheaper, since
     /// threads do not share a count of who holds them.
-    pub fn policies_now(&self) -> Guard<Arc<Policies>> {
+    pub fn policies_now(&self) -> Guard<Option<Arc<Policies>>> {
         self.policies.load()
     }
 
     /// Puts other rules in force. Counters stay.
     pub fn replace_policies(&self, policies: Policies) {
-        self.policies.store(Arc::new(policies));
+        self.policies.store(Some(Arc::new(policies)));
     }
 
     /// The store behind the decisions.
@@ -160,7 +160,7 @@ impl Decider {
             let matches: Matches<'s> = smallvec![Match::None; request.descriptors.len()];
             return Start::Decided(self.decision(request, &matches, &Plan::default(), &[]));
         };
-        let (matches, mut plan) = matching::plan(domain, request, &self.settings);
+        let (matches, mut plan) = self.plan(domain, request);
         if plan.charges.is_empty() {
             return Start::Decided(self.decision(request, &matches, &plan, &[]));
         }
@@ -187,13 +187,20 @@ impl Decider {
         request: &Request<'_>,
     ) -> Result<usize, StoreError> {
         let Some(domain) = policies.domain(request.domain) else { return Ok(0) };
-        let (_, mut plan) = matching::plan(domain, request, &self.settings);
+        let (_, mut plan) = self.plan(domain, request);
         for charge in &mut plan.charges {
             charge.cost = Cost::Reset;
         }
         self.set_time(&mut plan);
         self.fallback.reset(&plan);
         self.store.decide(&plan).await.map(|verdicts| verdicts.len())
+    }
+
+    /// What applies to each descriptor, and what to charge.
+    fn plan<'s>(&self, domain: &'s Domain, request: &Request<'_>) -> (Matches<'s>, Plan) {
+        let tag = || domain.hash_tag.unwrap_or(self.settings.hash_tag);
+        let tag: Option<HashTag> = self.store.is_clustered().then(tag);
+        matching::plan(domain, request, &self.settings, tag)
     }
 
     fn set_time(&self, plan: &mut Plan) {
@@ -264,8 +271,8 @@ impl Decider {
         }
     }
 
-    /// Answers each limit by its failure mode. Where one of them is to tell,
-    /// nothing else is answered.
+    /// Answers each limit that was not decided by its failure mode. Where one of
+    /// them is to tell, nothing else is answered.
     fn without_store(
         &self,
         domain: &Domain,
@@ -278,17 +285,42 @@ impl Decider {
         let degraded = |mode: FailureMode| {
             self.metrics.degraded_decisions.with_label_values(&[mode.name()]).inc();
         };
+        let partial =
+            if let StoreError::Partial(partial) = &error { Some(&**partial) } else { None };
+        let known = partial.map(|partial| &*partial.verdicts).unwrap_or_default();
+        let is_known = |charge| known.get(charge).is_some_and(Option::is_some);
         let modes = self.failure_modes(domain, matches);
-        if modes.contains(&FailureMode::Error) {
+        let at_work = |mode: &FailureMode| {
+            modes.iter().enumerate().any(|(charge, own)| own == mode && !is_known(charge))
+        };
+        if at_work(&FailureMode::Error) {
             degraded(FailureMode::Error);
+            self.take_back(plan, partial);
             return Err(error);
         }
-        FailureMode::ALL.into_iter().filter(|mode| modes.contains(mode)).for_each(degraded);
-        let verdicts = self.fallback.decide(plan, &modes);
-        let decided = |charge| modes.get(charge) == Some(&FailureMode::Local);
+        FailureMode::ALL.into_iter().filter(at_work).for_each(degraded);
+        let mut verdicts = self.fallback.decide(plan, &modes, known);
+        if plan.refused_by(&verdicts) && self.take_back(plan, partial) {
+            let pairs = verdicts.iter_mut().zip(&plan.charges).enumerate();
+            let returned =
+                pairs.filter(|(nth, (_, charge))| is_known(*nth) && charge.role != Role::Shadow);
+            returned.for_each(|(_, (verdict, _))| verdict.remaining = verdict.remaining_before);
+        }
+        let is_local = |charge| modes.get(charge) == Some(&FailureMode::Local);
+        let decided = |charge| is_known(charge) || is_local(charge);
         let answer = Answer::from(verdicts);
         self.count(domain, request, matches, plan, &answer, decided);
         Ok(answer.verdicts)
+    }
+
+    /// A request that is refused takes nothing, where that is the rule, also of
+    /// what a part of the store has decided already. Whether there is such a part.
+    fn take_back(&self, plan: &Plan, partial: Option<&Partial>) -> bool {
+        let partial = partial.filter(|_| plan.mode == ChargeMode::AllOrNothing);
+        if let Some(partial) = partial {
+            self.store.take_back(plan, partial);
+        }
+        partial.is_some()
     }
 
     /// The failure mode of each charge. Whoever refuses nothing fails nothing

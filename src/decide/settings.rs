@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 
 pub use crate::policy::FailureMode;
+use crate::store::HashTag;
 use crate::store::memory::DEFAULT_MEMORY_LIMIT;
 
 /// Names of the response headers that tell about the limit.
@@ -44,6 +45,8 @@ pub struct Settings {
     /// What to answer when the store cannot decide, where neither the rule nor its
     /// domain says.
     pub failure_mode: FailureMode,
+    /// Which keys lie together in Redis Cluster, where the domain does not say.
+    pub hash_tag: HashTag,
     /// How many replicas share a limit; in [`FailureMode::Local`], each has its
     /// part.
     pub replicas: NonZeroU32,
@@ -61,6 +64,7 @@ impl Default for Settings {
             near_limit_ratio: 0.8,
             max_descriptors: 1024,
             failure_mode: FailureMode::Open,
+            hash_tag: HashTag::Entries,
             replicas: NonZeroU32::MIN,
             local_memory: DEFAULT_MEMORY_LIMIT,
         }

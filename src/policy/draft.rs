@@ -8,7 +8,7 @@ use super::failure_mode::FailureMode;
 use super::naming::{NamedStep, Naming};
 use super::rule::{Rule, RuleSpec};
 use super::tree::{Domain, Level, Node, Policies};
-use crate::store::ChargeMode;
+use crate::store::{ChargeMode, HashTag};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::series::{OVERFLOW, OVERRIDE};
 
@@ -21,6 +21,8 @@ pub struct DomainDraft {
     pub charge: ChargeMode,
     /// What to answer without a store, where the domain says so.
     pub failure_mode: Option<FailureMode>,
+    /// Which of its keys lie together in Redis Cluster, where it says so.
+    pub hash_tag: Option<HashTag>,
     /// The top level of its rules.
     pub nodes: Vec<NodeDraft>,
 }
@@ -45,11 +47,12 @@ pub struct NodeDraft {
 /// Puts checked rules in force.
 pub fn enact(drafts: Vec<DomainDraft>, metrics: &Metrics) -> Policies {
     let mut policies = Policies::default();
-    for DomainDraft { name, charge, failure_mode, nodes } in drafts {
+    for DomainDraft { name, charge, failure_mode, hash_tag, nodes } in drafts {
         let root = Enacting { domain: &name, trail: Vec::new(), metrics }.level(nodes);
         let override_stats = metrics.rule(&name, &[OVERRIDE]);
         let known_as = name.as_str().into();
-        let domain = Domain { name: known_as, charge, failure_mode, root, override_stats };
+        let domain =
+            Domain { name: known_as, charge, failure_mode, hash_tag, root, override_stats };
         policies.domains.insert(name.into(), domain);
     }
     policies

@@ -105,9 +105,37 @@ impl fmt::Display for Fault {
 pub struct Faults {
     listed: Vec<Fault>,
     unlisted: usize,
+    lenient: bool,
+    slips: Vec<Fault>,
 }
 
 impl Faults {
+    /// None yet; slips are let pass where that is `lenient`.
+    pub fn new(lenient: bool) -> Self {
+        Self { lenient, ..Self::default() }
+    }
+
+    /// Adds a slip: envoyproxy/ratelimit ignores it, so a file that has served
+    /// there may have it. Returns whether it is let pass.
+    pub fn slip(&mut self, fault: Fault) -> bool {
+        if !self.lenient {
+            self.push(fault);
+        } else if self.slips.len() < MAX_LISTED {
+            self.slips.push(fault);
+        }
+        self.lenient
+    }
+
+    /// Whether slips are let pass.
+    pub fn is_lenient(&self) -> bool {
+        self.lenient
+    }
+
+    /// The slips that were let pass.
+    pub fn take_slips(&mut self) -> Vec<Fault> {
+        std::mem::take(&mut self.slips)
+    }
+
     /// Adds one.
     pub fn push(&mut self, fault: Fault) {
         if self.listed.len() < MAX_LISTED {

@@ -1,28 +1,30 @@
-//! Reads policies from files or texts.
+//! Reads policies from files, texts or the resources of a control plane.
 
 use std::path::Path;
 use std::sync::Arc;
+
+use prost_types::Any;
 
 use super::draft::enact;
 use super::fault::{Fault, Faults, LoadError, Place, Position};
 pub use super::lower::LoadOptions;
 use super::lower::{lower, lower_rates};
 use super::raw::RawDomain;
+pub use super::resource::TYPE_URL;
 use super::rule::Quota;
 use super::source::{self, Source};
 use super::tree::Policies;
 use super::yaml::{Parsed, Problem};
-use super::{read, yaml};
+use super::{read, resource, yaml};
 use crate::telemetry::metrics::Metrics;
 
-/// Reads the policies at `path`, a file or a directory of `*.yaml` and `*.yml`
-/// files.
+/// Reads the policies at `path`, a file or a directory of files.
 ///
 /// # Errors
 /// Every fault of every file. Nothing is counted in `metrics` then.
 pub fn load(path: &Path, options: LoadOptions, metrics: &Metrics) -> Result<Policies, LoadError> {
-    let mut faults = Faults::default();
-    let sources = source::read(path, &mut faults);
+    let mut faults = Faults::new(options.lenient);
+    let sources = source::read(path, options.layout, &mut faults);
     load_sources(sources, options, metrics, faults)
 }
 
@@ -38,7 +40,26 @@ pub fn load_texts(
     let sources = texts
         .iter()
         .map(|(name, text)| Source { name: (*name).into(), bytes: text.as_bytes().to_vec() });
-    load_sources(sources.collect(), options, metrics, Faults::default())
+    load_sources(sources.collect(), options, metrics, Faults::new(options.lenient))
+}
+
+/// Reads policies from the resources of a control plane, which messages call by
+/// their names.
+///
+/// # Errors
+/// Every fault of every resource. Nothing is counted in `metrics` then.
+pub fn load_resources(
+    resources: &[Any],
+    options: LoadOptions,
+    metrics: &Metrics,
+) -> Result<Policies, LoadError> {
+    let mut faults = Faults::default();
+    let mut resources = resource::unpack(resources, &mut faults);
+    // As with files: nothing depends on the order in which they come.
+    resources.sort_by(|a, b| (&a.name, &a.domain).cmp(&(&b.name, &b.domain)));
+    let raws = resources.into_iter().map(|it| resource::document(it, &mut faults)).collect();
+    let drafts = lower(raws, options, &mut faults);
+    faults.unless_any(drafts).map(|drafts| enact(drafts, metrics))
 }
 
 /// Reads the limits of a `rate_limit` that stands alone, several `rates`
@@ -83,11 +104,18 @@ fn load_sources(
     sources.sort_by(|a, b| a.name.cmp(&b.name));
     let raws = sources.iter().flat_map(|source| documents(source, &mut faults)).collect();
     let drafts = lower(raws, options, &mut faults);
-    faults.unless_any(drafts).map(|drafts| enact(drafts, metrics))
+    let slips = faults.take_slips();
+    faults.unless_any(drafts).map(|drafts| enact(drafts, metrics).with_slips(slips))
 }
 
 fn documents(source: &Source, faults: &mut Faults) -> Vec<RawDomain> {
-    let Parsed { documents, problems } = yaml::parse(&source.bytes);
+    let Parsed { mut documents, problems } = yaml::parse(&source.bytes);
+    if let Some(second) = documents.get(1).filter(|_| faults.is_lenient()) {
+        let place = Place { file: Arc::clone(&source.name), at: second.at };
+        let fault = Fault::new(place, "only the first document of a file counts");
+        faults.slip(fault.hint("put the others into files of their own"));
+        documents.truncate(1);
+    }
     if documents.is_empty() && problems.is_empty() {
         // A file is one document at least, if one without a domain.
         return vec![RawDomain::new(Arc::clone(&source.name), Position::START)];

@@ -26,6 +26,7 @@ use super::pattern::Pattern;
 use super::raw::{Field, RawDescriptor, RawRateLimit, RawReplace, label};
 use super::rule::Quota;
 use super::rule::RuleSpec;
+use super::source::Layout;
 use crate::store::ChargeMode;
 
 pub use domains::lower;
@@ -45,8 +46,12 @@ pub fn lower_rates(source: &Arc<str>, raw: &RawRateLimit, faults: &mut Faults) -
 /// How to read policies.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LoadOptions {
+    /// Which files of a directory count.
+    pub layout: Layout,
     /// Several files (or documents) may hold rules of one domain.
     pub merge_domains: bool,
+    /// What envoyproxy/ratelimit ignores is ignored and told, instead of refused.
+    pub lenient: bool,
     /// Domains that do not say how they charge are `all_or_nothing`.
     pub all_or_nothing: bool,
 }
@@ -123,11 +128,6 @@ impl Lowering<'_> {
             let at = raw.key.given().map_or(raw.at, |key| key.at);
             let fault = self.fault(at, "descriptor has empty key");
             self.faults.push(fault.hint("every descriptor needs `key: NAME`"));
-        }
-        if let Some(located) = raw.key.given().filter(|_| key.contains('*')) {
-            let message = format!("descriptor key {} contains '*'", quoted(key));
-            let hint = "keys are compared whole, only values may hold wildcards";
-            self.faults.push(self.fault(located.at, message).hint(hint));
         }
         let Some(share) = raw.share_threshold.given().filter(|share| share.value) else { return };
         if Pattern::parse(raw.value.text()).is_none() && !matches!(raw.value, Field::Faulty) {

@@ -1,8 +1,10 @@
-//! From YAML to rules that can be looked up.
+//! From YAML, or the resources of a control plane, to rules that can be looked
+//! up.
 //!
 //! ```text
 //! source -> yaml -> read -> raw -> lower -> draft -> tree
 //! bytes     nodes   what a file says   checked rules   rules in force
+//!      resource ----------> raw
 //! ```
 //!
 //! Every step collects [faults](fault) and goes on, so that one start reports
@@ -19,6 +21,7 @@ mod nearest;
 pub mod pattern;
 mod raw;
 mod read;
+mod resource;
 pub mod rule;
 mod source;
 pub mod tree;
@@ -26,7 +29,7 @@ mod yaml;
 
 pub use failure_mode::FailureMode;
 pub use fault::{Fault, LoadError, Position};
-pub use load::{LoadOptions, load, load_texts, rates_from_yaml};
+pub use load::{LoadOptions, TYPE_URL, load, load_resources, load_texts, rates_from_yaml};
 pub use rule::{Grant, Quota, Rule, RuleSpec};
-pub use source::Signature;
+pub use source::{Layout, Signature};
 pub use tree::{Domain, Level, Node, Policies};

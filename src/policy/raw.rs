@@ -1,7 +1,7 @@
 //! What a source of rules says, before anyone has asked whether it makes sense.
 //!
-//! Every source (files today) fills these structs; `lower` turns them into
-//! rules and knows nothing of where they came from.
+//! Every source (files, resources of a control plane) fills these structs;
+//! `lower` turns them into rules and knows nothing of where they came from.
 
 mod limit;
 
@@ -90,6 +90,8 @@ pub struct RawDomain {
     pub charge: Field<String>,
     /// `open`, `closed`, `local` or `error`.
     pub failure_mode: Field<String>,
+    /// `entries`, `first_entry` or `domain`.
+    pub hash_tag: Field<String>,
     /// The top level of its rules.
     pub descriptors: Vec<RawDescriptor>,
 }
@@ -97,8 +99,9 @@ pub struct RawDomain {
 impl RawDomain {
     /// A document that says nothing.
     pub fn new(source: Arc<str>, at: Position) -> Self {
-        let (domain, charge, failure_mode) = (Field::Absent, Field::Absent, Field::Absent);
-        Self { source, at, domain, charge, failure_mode, descriptors: Vec::new() }
+        let (domain, charge) = (Field::Absent, Field::Absent);
+        let (failure_mode, hash_tag) = (Field::Absent, Field::Absent);
+        Self { source, at, domain, charge, failure_mode, hash_tag, descriptors: Vec::new() }
     }
 
     /// A place in this document's source.

@@ -75,6 +75,7 @@ impl Reader<'_> {
                 "domain" => raw.domain = self.text(name, node),
                 "charge" => raw.charge = self.text(name, node),
                 "failure_mode" => raw.failure_mode = self.text(name, node),
+                "hash_tag" => raw.hash_tag = self.text(name, node),
                 "descriptors" => raw.descriptors = self.descriptors(node),
                 _ => self.unknown(Section::Root, name, at),
             }
@@ -101,7 +102,7 @@ impl Reader<'_> {
         let mut raw = RawDescriptor { at, ..RawDescriptor::default() };
         for Given { name, at, node } in self.fields(Section::Descriptor, entries) {
             match name {
-                "key" => raw.key = self.text(name, node),
+                "key" => raw.key = self.key(node),
                 "value" => raw.value = self.text(name, node),
                 "rate_limit" => raw.rate_limit = self.rate_limit(node),
                 "descriptors" => raw.descriptors = self.descriptors(node),
@@ -117,6 +118,18 @@ impl Reader<'_> {
             }
         }
         raw
+    }
+
+    /// The key of a descriptor. Who writes a `*` into it means a wildcard, which
+    /// it is not. (Control planes name keys after routes, which may hold one.)
+    fn key(&mut self, node: &Node) -> Field<String> {
+        let key = self.text("key", node);
+        if key.text().contains('*') {
+            let message = format!("descriptor key {} contains '*'", quoted(key.text()));
+            let hint = "keys are compared whole, only values may hold wildcards";
+            self.report(self.fault(node.at, message).hint(hint));
+        }
+        key
     }
 
     /// The fields of a mapping. Its other entries are faults.
@@ -152,14 +165,25 @@ impl Reader<'_> {
                  at line {}",
                 at.line, first.line
             );
-            self.report(self.fault(at, message).hint("keep one of the two"));
+            let fault = self.fault(at, message).hint("keep one of the two");
+            if self.faults.slip(fault) {
+                // The last one counts there.
+                let same = |other: &&Entry| matches!(&other.key.kind, Kind::Scalar { text: it, .. } if it == text);
+                distinct.retain(|other| !same(other));
+                distinct.push(entry);
+            }
         }
         distinct
     }
 
     fn unknown(&mut self, section: Section, name: &str, at: Position) {
         let message = format!("config error, unknown key {}", quoted(name));
-        self.report(self.fault(at, message).hint(keys::advice(section, name)));
+        let fault = self.fault(at, message).hint(keys::advice(section, name));
+        if keys::known_to_reference(name) {
+            self.faults.slip(fault);
+        } else {
+            self.report(fault);
+        }
     }
 
     fn fault(&self, at: Position, message: String) -> Fault {

@@ -6,6 +6,7 @@
 //! with a dot skipped, so that each file is read once.
 
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
@@ -19,6 +20,46 @@ use super::yaml::MAX_BYTES;
 /// of rules, but `/` by mistake.
 const MAX_ENTRIES: usize = 20_000;
 
+/// Which files of a directory hold rules, and what messages call them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Layout {
+    /// `*.yaml` and `*.yml`, at least one; entries that begin with a dot are
+    /// skipped. Messages have the path.
+    #[default]
+    Rules,
+    /// Every file, as in the runtime directory of envoyproxy/ratelimit; there
+    /// may be none. Messages have the path below the directory with dots for
+    /// slashes.
+    Runtime {
+        /// Entries that begin with a dot count, too.
+        dot_files: bool,
+        /// What messages have begins with the name of the directory itself.
+        with_directory: bool,
+    },
+}
+
+impl Layout {
+    fn skips(self, entry: &OsStr) -> bool {
+        let counts = matches!(self, Self::Runtime { dot_files: true, .. });
+        !counts && entry.as_encoded_bytes().starts_with(b".")
+    }
+
+    fn has_rules(self, path: &Path) -> bool {
+        match self {
+            Self::Rules => path.extension().is_some_and(|ext| ext == "yaml" || ext == "yml"),
+            Self::Runtime { .. } => true,
+        }
+    }
+
+    /// What messages call the file at `path` of the directory `root`.
+    fn name(self, root: &Path, path: &Path) -> Arc<str> {
+        let Self::Runtime { with_directory, .. } = self else { return name(path) };
+        let above = if with_directory { root.parent() } else { Some(root) };
+        let below = above.and_then(|above| path.strip_prefix(above).ok()).unwrap_or(path);
+        below.to_string_lossy().trim_matches('/').replace('/', ".").into()
+    }
+}
+
 /// A file and what is in it.
 #[derive(Clone, Debug)]
 pub struct Source {
@@ -30,19 +71,19 @@ pub struct Source {
 
 /// Reads the file at `path`, or all rule files below the directory there, by
 /// path.
-pub fn read(path: &Path, faults: &mut Faults) -> Vec<Source> {
-    let found = Found::at(path);
+pub fn read(path: &Path, layout: Layout, faults: &mut Faults) -> Vec<Source> {
+    let found = Found::at(path, layout);
     let mut sources = Vec::with_capacity(found.files.len());
-    for (path, _) in &found.files {
-        match content(path) {
-            Ok(bytes) => sources.push(Source { name: name(path), bytes }),
-            Err(error) => faults.push(unreadable(path, &error)),
+    for (file, _) in &found.files {
+        match content(file) {
+            Ok(bytes) => sources.push(Source { name: layout.name(path, file), bytes }),
+            Err(error) => faults.push(unreadable(file, &error)),
         }
     }
     for (path, error) in &found.errors {
         faults.push(unreadable(path, error));
     }
-    if found.files.is_empty() && found.errors.is_empty() {
+    if found.files.is_empty() && found.errors.is_empty() && layout == Layout::Rules {
         let fault = at(path, "the directory holds no rule file".to_owned());
         faults.push(fault.hint("put a *.yaml or *.yml file there, or name another path"));
     }
@@ -75,8 +116,8 @@ struct Seen {
 
 impl Signature {
     /// The signature of what [`load`](super::load()) would read at `path`.
-    pub fn of(path: &Path) -> Self {
-        let found = Found::at(path);
+    pub fn of(path: &Path, layout: Layout) -> Self {
+        let found = Found::at(path, layout);
         let files = found.files.into_iter().map(|(path, metadata)| {
             let seen = Seen {
                 file: (metadata.dev(), metadata.ino()),
@@ -95,6 +136,7 @@ impl Signature {
 /// The rule files at a path, and what could not be looked at.
 #[derive(Debug, Default)]
 struct Found {
+    layout: Layout,
     files: Vec<(PathBuf, Metadata)>,
     errors: Vec<(PathBuf, io::Error)>,
     /// Resolved paths of what was found, since two symlinks may lead to one
@@ -104,8 +146,8 @@ struct Found {
 }
 
 impl Found {
-    fn at(path: &Path) -> Self {
-        let mut found = Self::default();
+    fn at(path: &Path, layout: Layout) -> Self {
+        let mut found = Self { layout, ..Self::default() };
         match fs::metadata(path) {
             Ok(metadata) if metadata.is_dir() => {
                 if found.is_new(path) {
@@ -142,13 +184,13 @@ impl Found {
                 return Err(io::Error::other(format!("more than {MAX_ENTRIES} entries")));
             }
             let entry = entry?;
-            if !entry.file_name().as_encoded_bytes().starts_with(b".") {
+            if !self.layout.skips(&entry.file_name()) {
                 entries.push(entry.path());
             }
         }
         entries.sort();
         for path in entries {
-            let is_rules = path.extension().is_some_and(|ext| ext == "yaml" || ext == "yml");
+            let is_rules = self.layout.has_rules(&path);
             match fs::metadata(&path) {
                 Ok(metadata) if metadata.is_dir() => {
                     if self.is_new(&path) {

@@ -14,10 +14,11 @@ use ahash::RandomState;
 
 use super::address::AddressPolicy;
 use super::failure_mode::FailureMode;
+use super::fault::Fault;
 use super::pattern::Pattern;
 use super::rule::Rule;
-use crate::store::ChargeMode;
 use crate::store::key::KeyWriter;
+use crate::store::{ChargeMode, HashTag};
 use crate::telemetry::metrics::RuleStats;
 
 type Map<V> = HashMap<Box<str>, V, RandomState>;
@@ -26,6 +27,7 @@ type Map<V> = HashMap<Box<str>, V, RandomState>;
 #[derive(Debug, Default)]
 pub struct Policies {
     pub(super) domains: Map<Domain>,
+    slips: Vec<Fault>,
 }
 
 /// One namespace of rules.
@@ -37,6 +39,8 @@ pub struct Domain {
     pub charge: ChargeMode,
     /// What to answer without a store, where the domain says so.
     pub failure_mode: Option<FailureMode>,
+    /// Which of its keys lie together in Redis Cluster, where the domain says so.
+    pub hash_tag: Option<HashTag>,
     /// The top level of its rules.
     pub root: Level,
     /// The counters of limits that come with requests, all in one.
@@ -75,6 +79,17 @@ pub struct Node {
 pub struct Duplicate;
 
 impl Policies {
+    /// The same with what was let pass in the files that they come from.
+    #[must_use]
+    pub(super) fn with_slips(self, slips: Vec<Fault>) -> Self {
+        Self { slips, ..self }
+    }
+
+    /// What is wrong with the files that they come from, but let pass.
+    pub fn slips(&self) -> &[Fault] {
+        &self.slips
+    }
+
     /// The domain of this name.
     pub fn domain(&self, name: &str) -> Option<&Domain> {
         self.domains.get(name)

@@ -3,6 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
+use crate::limit::Verdict;
 use crate::units::Span;
 
 /// Why a store could not decide.
@@ -26,6 +29,21 @@ pub enum StoreError {
     /// The answer was not one that the script gives.
     #[error("the store answered something unexpected: {0}")]
     Protocol(String),
+    /// Some charges are decided and others could not be.
+    #[error("a part of the store did not decide: {}", .0.error)]
+    Partial(Box<Partial>),
+}
+
+/// A verdict for each charge that was decided, in the order of the plan.
+pub type Known = SmallVec<[Option<Verdict>; 4]>;
+
+/// What became of a request of which a part was decided.
+#[derive(Debug, Clone)]
+pub struct Partial {
+    /// What was decided.
+    pub verdicts: Known,
+    /// Why the others were not.
+    pub error: StoreError,
 }
 
 /// A cause, and what is known of it.
@@ -119,6 +137,7 @@ impl StoreError {
             Self::Suspended(why) => why.kind(),
             Self::Overloaded(_) => "overloaded",
             Self::Protocol(_) => "protocol",
+            Self::Partial(partial) => partial.error.kind(),
         }
     }
 

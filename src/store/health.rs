@@ -54,6 +54,17 @@ pub struct StoreHealth {
     pub error: Option<Arc<StoreError>>,
     /// How often it came into each state of [`Circuit::ALL`].
     pub transitions: [u64; 3],
+    /// The masters of a cluster; none of a single server.
+    pub masters: Option<Masters>,
+}
+
+/// How the masters of a cluster are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Masters {
+    /// How many have slots.
+    pub all: usize,
+    /// How many of these answer.
+    pub up: usize,
 }
 
 impl StoreHealth {

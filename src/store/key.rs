@@ -5,16 +5,29 @@
 //! `%XX`, so that no text from a client can imitate another key, forge a hash
 //! tag of Redis Cluster or break a line. A key longer than [`MAX_KEY`] bytes is
 //! replaced by its BLAKE3 hash.
+//!
+//! In Redis Cluster the beginning of a key is in braces, up to where its
+//! [`HashTag`] says: only that decides on its slot, and no other text of a key
+//! has braces. It stays when the rest is replaced, and is replaced by its own
+//! hash if it is longer than [`MAX_TAG`] bytes, whatever follows.
 
 use std::borrow::Cow;
 
 use smallvec::SmallVec;
 
+use super::HashTag;
 use crate::limit::fixed_window::Align;
 use crate::limit::{Limit, Unit};
 
 /// Longest key that is kept as it is, in bytes.
 pub const MAX_KEY: usize = 192;
+
+/// Longest hash tag that is kept as it is, in bytes: with it and the hash of the
+/// rest, a key is no longer than [`MAX_KEY`].
+pub const MAX_TAG: usize = MAX_KEY - 2 - HASH;
+
+/// How long a hash is as text, with the sign before it.
+const HASH: usize = 65;
 
 /// The keys of one request, in one buffer.
 #[derive(Clone, Debug, Default)]
@@ -39,6 +52,18 @@ pub struct Tag(Cow<'static, str>);
 pub struct KeyWriter<'a> {
     buf: &'a mut KeyBuf,
     start: usize,
+    tag: TagState,
+}
+
+/// Where the hash tag of a key ends.
+#[derive(Clone, Copy, Debug)]
+enum TagState {
+    /// It has none.
+    None,
+    /// Further on.
+    Open(HashTag),
+    /// After so many bytes of the key.
+    Closed(usize),
 }
 
 impl Tag {
@@ -83,10 +108,33 @@ impl KeyBuf {
 
     /// Starts a key of `domain`.
     pub fn writer(&mut self, domain: &str) -> KeyWriter<'_> {
+        self.tagged_writer(domain, None)
+    }
+
+    /// The same with a hash tag for Redis Cluster, if one is given.
+    pub fn tagged_writer(&mut self, domain: &str, tag: Option<HashTag>) -> KeyWriter<'_> {
         let start = self.bytes.len();
-        let mut writer = KeyWriter { buf: self, start };
+        let state = tag.map_or(TagState::None, TagState::Open);
+        let mut writer = KeyWriter { buf: self, start, tag: state };
+        if tag.is_some() {
+            writer.buf.bytes.push(b'{');
+        }
         writer.escaped(domain);
+        if tag == Some(HashTag::Domain) {
+            writer.close_tag();
+        }
         writer
+    }
+}
+
+impl KeyBuf {
+    /// Puts the hash of everything from `start` on in the place of everything
+    /// from `at` on.
+    fn hash(&mut self, start: usize, at: usize) {
+        let hash = blake3::hash(&self.bytes[start..]).to_hex();
+        self.bytes.truncate(at);
+        self.bytes.push(b'#');
+        self.bytes.extend_from_slice(hash.as_bytes());
     }
 }
 
@@ -97,13 +145,16 @@ impl KeyWriter<'_> {
         self.escaped(key);
         self.buf.bytes.push(b'=');
         self.escaped(value);
+        if matches!(self.tag, TagState::Open(HashTag::FirstEntry)) {
+            self.close_tag();
+        }
     }
 
     /// A key of what was written so far and this limit; further ones may follow.
     pub fn branch(&mut self, tag: &Tag) -> KeyRef {
         let (start, length) = (self.start, self.buf.bytes.len());
         let written = SmallVec::<[u8; 256]>::from_slice(&self.buf.bytes[start..length]);
-        let key = KeyWriter { buf: self.buf, start }.finish_as(tag);
+        let key = KeyWriter { buf: self.buf, start, tag: self.tag }.finish_as(tag);
         self.start = self.buf.bytes.len();
         self.buf.bytes.extend_from_slice(&written);
         key
@@ -115,17 +166,28 @@ impl KeyWriter<'_> {
     }
 
     /// Ends the key with the tag of the limit that it counts for.
-    pub fn finish_as(self, tag: &Tag) -> KeyRef {
-        let Self { buf, start } = self;
+    pub fn finish_as(mut self, tag: &Tag) -> KeyRef {
+        if matches!(self.tag, TagState::Open(_)) {
+            self.close_tag();
+        }
+        let Self { buf, start, tag: hash_tag } = self;
         buf.bytes.push(b'|');
         buf.bytes.extend_from_slice(tag.as_str().as_bytes());
         if buf.bytes.len() - start > MAX_KEY {
-            let hash = blake3::hash(&buf.bytes[start..]).to_hex();
-            buf.bytes.truncate(start);
-            buf.bytes.push(b'#');
-            buf.bytes.extend_from_slice(hash.as_bytes());
+            let kept = if let TagState::Closed(length) = hash_tag { length } else { 0 };
+            buf.hash(start, start + kept);
         }
         KeyRef { start: offset(start), end: offset(buf.bytes.len()) }
+    }
+
+    /// Ends the hash tag.
+    fn close_tag(&mut self) {
+        let text = self.start + 1;
+        if self.buf.bytes.len() - text > MAX_TAG {
+            self.buf.hash(text, text);
+        }
+        self.buf.bytes.push(b'}');
+        self.tag = TagState::Closed(self.buf.bytes.len() - self.start);
     }
 
     /// Forgets the key.
@@ -167,10 +229,14 @@ mod tests {
     use crate::units::{Hits, Span};
 
     fn key(domain: &str, entries: &[(&str, &str)]) -> String {
+        tagged(None, domain, entries)
+    }
+
+    fn tagged(tag: Option<HashTag>, domain: &str, entries: &[(&str, &str)]) -> String {
         let limit =
             Limit::FixedWindow(FixedWindow::new(Hits::new(1), Span::from_secs(60)).unwrap());
         let mut buf = KeyBuf::default();
-        let mut writer = buf.writer(domain);
+        let mut writer = buf.tagged_writer(domain, tag);
         for (key, value) in entries {
             writer.entry(key, value);
         }
@@ -234,5 +300,63 @@ mod tests {
         let (one, two) = (key("a", &[("b", &long)]), key("a", &[("b", &longer)]));
         assert_eq!(one.len(), 65);
         assert_ne!(one, two);
+    }
+
+    #[test]
+    fn the_hash_tag_is_the_beginning_of_the_key_in_braces() {
+        let entries = [("path", "/{x}"), ("ip", "1.2.3.4")];
+        for (tag, expected) in [
+            (HashTag::Domain, "{shop}|path=/%7Bx%7D|ip=1.2.3.4|fw60s"),
+            (HashTag::FirstEntry, "{shop|path=/%7Bx%7D}|ip=1.2.3.4|fw60s"),
+            (HashTag::Entries, "{shop|path=/%7Bx%7D|ip=1.2.3.4}|fw60s"),
+        ] {
+            assert_eq!(tagged(Some(tag), "shop", &entries), expected);
+            assert_eq!(HashTag::parse(tag.name()), Some(tag));
+        }
+        assert_eq!(HashTag::parse("key"), None);
+    }
+
+    /// Everything up to the closing brace.
+    fn tag_of(key: &str) -> &str {
+        let end = key.find('}').unwrap();
+        assert_eq!(key.matches(['{', '}']).count(), 2, "{key}");
+        &key[..=end]
+    }
+
+    #[test]
+    fn long_keys_and_tags_are_bounded_and_stay_in_their_slot() {
+        let lengths = (0..4).chain(100..260).chain([65_536]);
+        for value in lengths.map(|length| "}".repeat(length)) {
+            for tag in HashTag::ALL {
+                let entries = [("a", &*value), ("b", "1"), ("c", &*value)];
+                let key = tagged(Some(tag), "d", &entries);
+                assert!(key.len() <= MAX_KEY, "{key}");
+                let same = match tag {
+                    HashTag::Domain => tagged(Some(tag), "d", &[("x", "y")]),
+                    HashTag::FirstEntry => tagged(Some(tag), "d", &[("a", &value), ("x", "y")]),
+                    HashTag::Entries => continue,
+                };
+                assert_eq!(tag_of(&key), tag_of(&same));
+                assert_ne!(key, same);
+            }
+        }
+    }
+
+    #[test]
+    fn the_rates_of_a_rule_share_a_tag_at_every_length() {
+        let limit = |secs| {
+            let window = FixedWindow::new(Hits::new(1), Span::from_secs(secs)).unwrap();
+            Tag::of(&Limit::FixedWindow(window))
+        };
+        for length in 0..400 {
+            let mut buf = KeyBuf::default();
+            let mut writer = buf.tagged_writer("d", Some(HashTag::Entries));
+            writer.entry("k", &"x".repeat(length));
+            let one = writer.branch(&limit(1));
+            let two = writer.finish_as(&limit(31_536_000));
+            let text = |key| String::from_utf8(buf.get(key).to_vec()).unwrap();
+            assert_eq!(tag_of(&text(one)), tag_of(&text(two)));
+            assert_ne!(one, two);
+        }
     }
 }

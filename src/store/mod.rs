@@ -1,6 +1,7 @@
 //! Where counters live. One call decides a whole request.
 
 mod error;
+mod hash_tag;
 mod health;
 pub mod key;
 pub mod lease;
@@ -13,8 +14,9 @@ use smallvec::SmallVec;
 use crate::limit::{Cost, Limit, Verdict};
 use crate::units::{Hits, Timestamp};
 
-pub use error::{Cause, Outage, StoreError};
-pub use health::{Circuit, StoreHealth};
+pub use error::{Cause, Known, Outage, Partial, StoreError};
+pub use hash_tag::HashTag;
+pub use health::{Circuit, Masters, StoreHealth};
 pub use key::{KeyBuf, KeyRef, KeyWriter, Tag};
 pub use lease::LeaseTerms;
 
@@ -110,11 +112,21 @@ impl Plan {
 
     /// The charges as they are decided: all together, or rule by rule.
     pub fn groups(&self) -> impl Iterator<Item = Group<'_>> {
-        let together = self.mode == ChargeMode::AllOrNothing;
-        let quota_passes = self.quota_passes;
+        Group::of(&self.charges, self.mode, self.quota_passes)
+    }
+}
+
+impl<'p> Group<'p> {
+    /// The groups of these charges.
+    pub fn of(
+        charges: &'p [Charge],
+        mode: ChargeMode,
+        quota_passes: bool,
+    ) -> impl Iterator<Item = Self> {
+        let together = mode == ChargeMode::AllOrNothing;
         let same = move |_: &Charge, next: &Charge| together || next.joined;
-        let groups = self.charges.chunk_by(same);
-        groups.map(move |charges| Group { charges, one_rule: !together, quota_passes })
+        let groups = charges.chunk_by(same);
+        groups.map(move |charges| Self { charges, one_rule: !together, quota_passes })
     }
 }
 
@@ -166,7 +178,8 @@ impl Store {
     /// Decides all charges of `plan` atomically.
     ///
     /// # Errors
-    /// When the store could not decide; nothing is known of the charges then.
+    /// When the store could not decide; nothing is known of the charges then,
+    /// but for those that [`StoreError::Partial`] tells of.
     pub async fn decide(&self, plan: &Plan) -> Result<Verdicts, StoreError> {
         self.answer(plan).await.map(|answer| answer.verdicts)
     }
@@ -179,6 +192,22 @@ impl Store {
         match self {
             Self::Memory(store) => Ok(store.decide(plan).into()),
             Self::Redis(store) => store.answer(plan).await,
+        }
+    }
+    /// Gives back what the parts of a refused request took that were decided,
+    /// without waiting for it.
+    pub fn take_back(&self, plan: &Plan, partial: &Partial) {
+        match self {
+            Self::Memory(_) => {}
+            Self::Redis(store) => store.take_back(plan, partial),
+        }
+    }
+
+    /// Whether keys need a hash tag, because they lie in a cluster.
+    pub fn is_clustered(&self) -> bool {
+        match self {
+            Self::Memory(_) => false,
+            Self::Redis(store) => store.is_clustered(),
         }
     }
 }

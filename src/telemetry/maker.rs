@@ -7,8 +7,19 @@ use std::sync::Arc;
 use prometheus::{IntCounter, IntCounterVec, IntGauge, Opts, Registry};
 
 /// All labels that metrics have by themselves.
-pub const LABELS: &[&str] =
-    &["domain", "key1", "key2", "err_type", "grpc_method", "kind", "mode", "to", "le", "quantile"];
+pub const LABELS: &[&str] = &[
+    "domain",
+    "key1",
+    "key2",
+    "err_type",
+    "grpc_method",
+    "kind",
+    "mode",
+    "to",
+    "version",
+    "le",
+    "quantile",
+];
 
 /// What there is to know of a metric.
 #[derive(Clone, Debug, PartialEq, Eq)]

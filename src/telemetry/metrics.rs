@@ -2,12 +2,14 @@
 //! a closed set; those that come from requests, since rules ask for it, are
 //! bounded in number and length by [`series`](super::series).
 
+mod store;
+
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use prometheus::proto::MetricFamily;
-use prometheus::{IntCounter, IntCounterVec, IntGauge, Opts, Registry, TextEncoder};
+use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder};
 
 use super::calls::Calls;
 use super::maker::Maker;
@@ -15,6 +17,7 @@ pub use super::maker::{Description, LABELS};
 use super::series::{Counters, NameBuf, NamedSeries, Sanitizer};
 use crate::limit::{Cost, Verdict};
 use crate::units::Hits;
+pub use store::StoreMetrics;
 
 const RULE_LABELS: &[&str] = &["domain", "key1", "key2"];
 
@@ -63,18 +66,21 @@ pub struct Metrics {
     pub config_load_success: IntCounter,
     /// Configurations refused.
     pub config_load_error: IntCounter,
-    /// 1 while the configuration on disk is refused and an older one is in force.
+    /// 1 while the newest configuration is refused and an older one is in force.
     pub config_stale: IntGauge,
+    /// 1 under the version in force, if a control plane gave it one. One series:
+    /// it is reset for every version.
+    pub config_version: IntGaugeVec,
+    /// 1 while the control plane is connected.
+    pub xds_connected: IntGauge,
     /// Decisions answered by the failure mode instead of the store, by reason.
     pub store_errors: IntCounterVec,
     /// Requests answered in full or in part by a failure mode, by mode.
     pub degraded_decisions: IntCounterVec,
-    /// 1 while the store answers.
-    pub store_up: IntGauge,
-    /// The state of the circuit breaker: 0 closed, 1 half open, 2 open.
-    pub breaker_state: IntGauge,
-    /// How often the circuit breaker came into each state.
-    pub breaker_transitions: IntCounterVec,
+    /// What is known of the store.
+    pub store: StoreMetrics,
+    /// The same of the store for limits of one second, where there is another.
+    pub per_second_store: StoreMetrics,
     /// Limits answered by the near cache.
     pub near_cache_hits: IntCounter,
     /// Refusals that the near cache knows.
@@ -155,7 +161,18 @@ impl Metrics {
                 .counter("ratelimit_service_config_load_error", "Configurations refused"),
             config_stale: make.gauge(
                 "tidegate_config_stale",
-                "1 while the configuration on disk is refused and an older one is in force",
+                "1 while the newest configuration is refused and an older one is in force",
+            ),
+            config_version: make.registered(IntGaugeVec::new(
+                Opts::new(
+                    "tidegate_config_version_info",
+                    "1, under the version that the control plane gave the configuration in force",
+                ),
+                &["version"],
+            )),
+            xds_connected: make.gauge(
+                "tidegate_xds_connected",
+                "1 while there is a connection to the control plane that sends the configuration",
             ),
             store_errors: make.labelled(
                 "tidegate_store_errors",
@@ -167,16 +184,11 @@ impl Metrics {
                 "Requests answered, in full or in part, by a failure mode",
                 "mode",
             ),
-            store_up: make.gauge("tidegate_store_up", "1 while the store answers"),
-            breaker_state: make.gauge(
-                "tidegate_breaker_state",
-                "0 while the store is asked (closed), 1 while one question is on its way to see \
-                 whether it answers again (half open), 2 while it is not asked (open)",
-            ),
-            breaker_transitions: make.labelled(
-                "tidegate_breaker_transitions",
-                "How often the circuit breaker came into each state",
-                "to",
+            store: StoreMetrics::new(&make, "", "the store"),
+            per_second_store: StoreMetrics::new(
+                &make,
+                "per_second_",
+                "the store for limits of one second, if there is another",
             ),
             near_cache_hits: make.counter(
                 "tidegate_near_cache_hits",

@@ -14,6 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Timeout, timeout};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
+use super::age::{self, Age};
 use super::call::Calls;
 
 /// Calls at once on one connection. Envoy opens one connection for each of its
@@ -38,9 +39,10 @@ const PREFACE_PATIENCE: Duration = Duration::from_secs(20);
 /// The bytes with which HTTP/2 begins.
 const PREFACE_LEN: usize = 24;
 
-/// Serves `stream` until the client leaves. When `closing`, the client is told
-/// to go elsewhere and the calls in flight are finished.
-pub async fn serve<S>(stream: S, calls: Arc<Calls>, closing: CancellationToken)
+/// Serves `stream` until the client leaves. When `closing`, or when the
+/// connection has reached its `age`, the client is told to go elsewhere and the
+/// calls in flight are finished.
+pub async fn serve<S>(stream: S, calls: Arc<Calls>, age: Age, closing: CancellationToken)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -50,9 +52,16 @@ where
     let mut connection = pin!(builder().serve_connection(TokioIo::new(stream), answer));
     tokio::select! {
         ended = &mut connection => return tell(ended),
-        () = closing.cancelled() => connection.as_mut().graceful_shutdown(),
+        () = closing.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            return tell(connection.await);
+        }
+        () = age::over(age.one()) => connection.as_mut().graceful_shutdown(),
     }
-    tell(connection.await);
+    tokio::select! {
+        ended = &mut connection => tell(ended),
+        () = age.grace() => tracing::debug!("an old connection is cut off with calls in flight"),
+    }
 }
 
 fn tell(ended: hyper::Result<()>) {

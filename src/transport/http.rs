@@ -19,9 +19,9 @@ use super::grpc::MAX_MESSAGE;
 use super::json::{JsonCodec, JsonError};
 use super::rls::Rls;
 use super::stats::exposition;
-use crate::decide::Decider;
+use crate::decide::{Decider, FailureMode};
 use crate::proto::rate_limit_response;
-use crate::store::Store;
+use crate::store::{Masters, Store, StoreHealth};
 use crate::telemetry::calls::Method;
 use crate::telemetry::logs::Clipped;
 use crate::telemetry::readiness::{ConfigState, Readiness};
@@ -148,6 +148,18 @@ struct StoreState {
     failure_mode: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
+    /// Of a cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    masters: Option<MastersState>,
+    /// The store for limits of one second, where it is another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    per_second: Option<Box<StoreState>>,
+}
+
+#[derive(Debug, Serialize)]
+struct MastersState {
+    all: usize,
+    up: usize,
 }
 
 impl StoreState {
@@ -160,17 +172,27 @@ impl StoreState {
                 breaker: None,
                 failure_mode: None,
                 error: None,
+                masters: None,
+                per_second: None,
             },
             Store::Redis(redis) => {
-                let health = redis.health().borrow().clone();
-                Self {
-                    kind: "redis",
-                    status: if health.is_up() { "ok" } else { "unavailable" },
-                    breaker: Some(health.circuit.name()),
-                    failure_mode: Some(decider.settings().failure_mode.name()),
-                    error: health.error.map(|error| error.to_string()),
-                }
+                let mode = decider.settings().failure_mode;
+                let others = redis.per_second_health();
+                let per_second = others.map(|health| Self::of_redis(&health.borrow(), mode).into());
+                Self { per_second, ..Self::of_redis(&redis.health().borrow(), mode) }
             }
+        }
+    }
+
+    fn of_redis(health: &StoreHealth, mode: FailureMode) -> Self {
+        Self {
+            kind: "redis",
+            status: if health.is_up() { "ok" } else { "unavailable" },
+            breaker: Some(health.circuit.name()),
+            failure_mode: Some(mode.name()),
+            error: health.error.as_ref().map(ToString::to_string),
+            masters: health.masters.map(|Masters { all, up }| MastersState { all, up }),
+            per_second: None,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The faces of the service: decode, call, encode; no decisions.
 
+pub mod age;
 pub mod call;
 pub mod connection;
 mod direct;
@@ -9,5 +10,6 @@ pub mod json;
 pub mod listen;
 pub mod rls;
 pub mod stats;
+pub mod tls;
 pub mod wire;
 pub mod workers;

@@ -8,6 +8,7 @@ use tonic::{Code, Request, Response, Status};
 
 use super::{direct, wire};
 use crate::decide::{Decider, RequestError};
+use crate::policy::Policies;
 use crate::proto::admin_server::Admin;
 use crate::proto::rate_limit_service_server::RateLimitService;
 use crate::proto::{
@@ -48,7 +49,8 @@ impl Rls {
     /// # Errors
     /// The gRPC status that the call ends with: `INVALID_ARGUMENT` or
     /// `RESOURCE_EXHAUSTED` for a request that cannot be decided, `UNAVAILABLE`
-    /// when the store could not decide and the failure mode says to tell.
+    /// when the store could not decide and the failure mode says to tell, or no
+    /// rules have come yet.
     pub async fn answer(&self, message: &RateLimitRequest) -> Result<RateLimitResponse, Status> {
         self.answer_as(Method::ShouldRateLimit, message).await
     }
@@ -101,7 +103,9 @@ impl Rls {
             metrics.errors.with_label_values(&["service_error"]).inc();
             self.refused(&error)
         })?;
-        let policies = self.decider.policies();
+        let policies = self.policies().inspect_err(|_| {
+            metrics.errors.with_label_values(&["service_error"]).inc();
+        })?;
         let decision = self.decider.decide(&policies, &request).await;
         let decision = decision.map_err(|error| self.undecided(&error))?;
         Ok(wire::response(decision, settings))
@@ -109,13 +113,13 @@ impl Rls {
 
     /// Answers a request in bytes at once, in bytes. None where that cannot be:
     /// if it has to wait for the store, see [`Rls::answer_later`]; and if it is
-    /// unusual.
+    /// unusual, or there are no rules yet.
     pub fn answer_now(&self, message: &[u8]) -> Option<Bytes> {
         let start = Instant::now();
         let settings = self.decider.settings();
         let request = direct::request(message, settings)?;
         let policies = self.decider.policies_now();
-        let decision = self.decider.decide_now(&policies, &request)?;
+        let decision = self.decider.decide_now(policies.as_deref()?, &request)?;
         let answer = direct::answer(decision, settings);
         self.answered(start);
         Some(answer)
@@ -131,7 +135,7 @@ impl Rls {
         let start = Instant::now();
         let settings = self.decider.settings();
         let request = direct::request(message, settings)?;
-        let policies = self.decider.policies();
+        let policies = self.decider.policies()?;
         let decision = self.decider.decide(&policies, &request).await;
         let answer = decision.map(|decision| direct::answer(decision, settings));
         self.answered(start);
@@ -154,10 +158,18 @@ impl Rls {
     pub async fn forget(&self, message: &ResetRequest) -> Result<ResetResponse, Status> {
         let request = wire::reset_request(message, self.decider.settings());
         let request = request.map_err(|error| self.refused(&error))?;
-        let policies = self.decider.policies();
+        let policies = self.policies()?;
         let forgotten = self.decider.reset(&policies, &request).await;
         let counters = forgotten.map_err(|error| Status::unavailable(error.to_string()))?;
         Ok(ResetResponse { counters: u32::try_from(counters).unwrap_or(u32::MAX) })
+    }
+
+    /// The rules in force.
+    fn policies(&self) -> Result<Arc<Policies>, Status> {
+        // The reference's text, which its users look for.
+        let none = "no rate limit configuration loaded";
+        let code = if self.reference_codes { Code::Unknown } else { Code::Unavailable };
+        self.decider.policies().ok_or_else(|| Status::new(code, none))
     }
 
     fn refused(&self, error: &RequestError) -> Status {

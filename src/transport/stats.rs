@@ -42,7 +42,12 @@ pub fn exposition(metrics: &Metrics) -> Response {
 pub fn debug(decider: Arc<Decider>) -> Router {
     let metrics = decider.metrics().clone();
     Router::new()
-        .route("/rlconfig", get(async move || rules(&decider.policies())))
+        .route(
+            "/rlconfig",
+            get(async move || {
+                decider.policies().map_or_else(String::new, |policies| rules(&policies))
+            }),
+        )
         .route("/stats", get(async move || statistics(&metrics)))
         .fallback(async || INDEX)
 }

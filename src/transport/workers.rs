@@ -24,15 +24,26 @@ use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::age::Age;
 use super::call::Calls;
 use super::connection;
 use super::listen::Listener;
+use super::tls::Tls;
 
 /// How long to wait before accepting again when that fails, for example because
 /// no file descriptors are left.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Connections that wait for a thread to take them.
 const WAITING: usize = 1_024;
+
+/// How connections are served.
+#[derive(Clone, Debug)]
+pub struct Terms {
+    /// How they are encrypted, if they are.
+    pub tls: Option<Tls>,
+    /// How old they may become.
+    pub age: Age,
+}
 
 /// A connection on its way to a thread: a socket that no runtime knows yet.
 enum Socket {
@@ -77,11 +88,12 @@ pub async fn serve(
     listener: Listener,
     threads: NonZeroUsize,
     calls: &Arc<Calls>,
+    terms: &Terms,
     closing: CancellationToken,
 ) -> Result<(), WorkerError> {
     let mut workers = Vec::with_capacity(threads.get());
     for number in 0..threads.get() {
-        workers.push(start(number, Arc::clone(calls), closing.clone())?);
+        workers.push(start(number, Arc::clone(calls), terms.clone(), closing.clone())?);
     }
     tokio::select! {
         () = accept(&listener, &workers) => {}
@@ -96,14 +108,19 @@ pub async fn serve(
     Ok(())
 }
 
-fn start(number: usize, calls: Arc<Calls>, closing: CancellationToken) -> io::Result<Worker> {
+fn start(
+    number: usize,
+    calls: Arc<Calls>,
+    terms: Terms,
+    closing: CancellationToken,
+) -> io::Result<Worker> {
     let (sockets, mut receiver) = mpsc::channel::<(Socket, Share)>(WAITING);
     let (end, ended) = oneshot::channel();
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let serve = async move {
         let connections = TaskTracker::new();
         while let Some((socket, share)) = receiver.recv().await {
-            let served = serve_socket(socket, Arc::clone(&calls), closing.clone());
+            let served = serve_socket(socket, Arc::clone(&calls), terms.clone(), closing.clone());
             connections.spawn(async move {
                 served.await;
                 drop(share);
@@ -153,13 +170,29 @@ async fn accept_one(listener: &Listener) -> io::Result<Socket> {
 }
 
 /// Serves a socket in the runtime that this is called in.
-async fn serve_socket(socket: Socket, calls: Arc<Calls>, closing: CancellationToken) {
+async fn serve_socket(socket: Socket, calls: Arc<Calls>, terms: Terms, closing: CancellationToken) {
     let stream = match socket {
         Socket::Tcp(stream) => TcpStream::from_std(stream).map(Either::Left),
         Socket::Unix(stream) => UnixStream::from_std(stream).map(Either::Right),
     };
-    match stream {
-        Ok(stream) => connection::serve(stream, calls, closing).await,
-        Err(error) => tracing::warn!(%error, "a connection cannot be served"),
+    let stream = match stream {
+        Ok(stream) => stream,
+        Err(error) => {
+            tracing::warn!(%error, "a connection cannot be served");
+            return;
+        }
+    };
+    let Some(tls) = &terms.tls else {
+        return connection::serve(stream, calls, terms.age, closing).await;
+    };
+    let agreed = tokio::select! {
+        agreed = tls.accept(stream) => agreed,
+        // It has no call in flight.
+        () = closing.cancelled() => return,
+    };
+    match agreed {
+        Ok(stream) => connection::serve(stream, calls, terms.age, closing).await,
+        // Whoever may connect may cause this, so it is not told at each time.
+        Err(error) => tracing::debug!(%error, "a client and we cannot agree on TLS"),
     }
 }

@@ -128,6 +128,16 @@ fn words_of_the_reference_are_kept() {
 }
 
 #[test]
+fn a_wildcard_in_a_key_is_taken_for_a_mistake() {
+    let text = "domain: t\ndescriptors:\n  - {key: 'a*', rate_limit: {rate: 1/s}}\n";
+    assert_eq!(
+        refusal(text),
+        "rl.yaml:3:11: descriptor key 'a*' contains '*' (in t > a*); \
+         keys are compared whole, only values may hold wildcards"
+    );
+}
+
+#[test]
 fn a_refused_file_leaves_no_metrics_behind() {
     let metrics = Metrics::new();
     let text = with_rate_limit("{unit: hour}") + "  - key: k\n    value: x\n";

@@ -4,7 +4,7 @@ use prost_types::value::Kind;
 use tidegate::limit::fixed_window::Align;
 use tidegate::limit::{FixedWindow, Unit};
 use tidegate::policy::{FailureMode, LoadOptions, load_texts};
-use tidegate::store::ChargeMode;
+use tidegate::store::{ChargeMode, HashTag};
 use tidegate::telemetry::metrics::Metrics;
 use tidegate::units::Span;
 
@@ -150,6 +150,18 @@ descriptors:
     let options = LoadOptions { merge_domains: true, ..LoadOptions::default() };
     let found = load_texts(&two, options, &Metrics::new()).expect_err("two modes").to_string();
     assert!(found.contains("b.yaml:2:15: domain 't' has two failure modes"), "{found}");
+}
+
+#[test]
+fn a_domain_says_which_keys_share_a_slot() {
+    let tag = |text: &str| loaded(text).domain("t").expect("the domain").hash_tag;
+    assert_eq!(tag("domain: t"), None);
+    for known in HashTag::ALL {
+        assert_eq!(tag(&format!("domain: t\nhash_tag: {}", known.name())), Some(known));
+    }
+    let found = refusal("domain: t\nhash_tag: all");
+    assert!(found.contains("invalid hash_tag 'all'"), "{found}");
+    assert!(found.contains("entries, first_entry or domain"), "{found}");
 }
 
 const EVERYTHING: &str = "

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use tempfile::TempDir;
-use tidegate::policy::{LoadError, LoadOptions, Policies, Signature, load};
+use tidegate::policy::{Layout, LoadError, LoadOptions, Policies, Signature, load};
 use tidegate::telemetry::metrics::Metrics;
 
 fn load_at(path: &Path) -> Result<Policies, LoadError> {
@@ -112,12 +112,12 @@ fn f05_a_swapped_symlink_is_noticed_and_its_file_read_once() {
     let path = rules.path();
     update(path, "..v1", "d1");
     symlink("..data/rl.yaml", path.join("rl.yaml")).expect("a symlink");
-    let mut before = Signature::of(path);
+    let mut before = Signature::of(path, Layout::Rules);
     for version in 2..20 {
         update(path, &format!("..v{version}"), &format!("d{version}"));
-        let after = Signature::of(path);
+        let after = Signature::of(path, Layout::Rules);
         assert_ne!(before, after, "version {version}");
-        assert_eq!(after, Signature::of(path), "nothing changed");
+        assert_eq!(after, Signature::of(path, Layout::Rules), "nothing changed");
         let policies = load_at(path).expect("loads");
         assert!(policies.domain(&format!("d{version}")).is_some() && policies.len() == 1);
         before = after;
@@ -129,9 +129,9 @@ fn every_kind_of_change_shows_in_the_signature() {
     let rules = directory(&["a.yaml", "sub/b.yaml"]);
     let path = rules.path();
     let (a, b) = (path.join("a.yaml"), path.join("sub/b.yaml"));
-    let mut before = Signature::of(path);
+    let mut before = Signature::of(path, Layout::Rules);
     let mut expect_change = |what: &str| {
-        let after = Signature::of(path);
+        let after = Signature::of(path, Layout::Rules);
         assert_ne!(before, after, "{what}");
         before = after;
     };
@@ -148,5 +148,5 @@ fn every_kind_of_change_shows_in_the_signature() {
     expect_change("a symlink to nothing");
     fs::remove_dir_all(path).expect("removed");
     expect_change("nothing there");
-    assert_eq!(Signature::of(path), Signature::of(path));
+    assert_eq!(Signature::of(path, Layout::Rules), Signature::of(path, Layout::Rules));
 }

@@ -5,7 +5,7 @@ mod equality;
 use tidegate::limit::{Cost, FixedWindow, Limit, Verdict};
 use tidegate::store::near::NearConfig;
 use tidegate::store::redis::{RedisConfig, RedisStore};
-use tidegate::store::{Plan, Role};
+use tidegate::store::{Plan, Role, StoreError};
 use tidegate::units::{Hits, Span, Timestamp};
 
 use crate::plans::{PlanExt as _, YEAR, every_algorithm, fixed_window, plan, take};
@@ -162,6 +162,19 @@ async fn what_is_known_is_answered_while_redis_is_away() {
     let (verdict, near) = ask(&store, &take("a", limit, 1)).await;
     assert!(near && !verdict.allowed);
     store.decide(&take("b", limit, 1)).await.expect_err("Redis is away");
+    // Of several, what is known stays known.
+    let both = take("a", limit, 1).with("b", limit, Cost::Take(Hits::new(1)), Role::Enforced);
+    match store.decide(&both).await {
+        Err(StoreError::Partial(partial)) => {
+            let known: Vec<_> = partial
+                .verdicts
+                .iter()
+                .map(|verdict| verdict.map(|verdict| verdict.allowed))
+                .collect();
+            assert_eq!(known, [Some(false), None]);
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 /// In a request whose limits stand alone, only those that are not known are asked.

@@ -6,5 +6,7 @@ pub mod ask;
 pub mod http;
 pub mod process;
 pub mod redis;
+pub mod sentinel;
 pub mod service;
 pub mod tools;
+pub mod vectors;

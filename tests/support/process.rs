@@ -4,6 +4,7 @@
 
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Read};
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
@@ -61,6 +62,12 @@ impl Launch {
 
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.command.env(name, value);
+        self
+    }
+
+    /// By another name, as through a symlink.
+    pub fn called(mut self, name: &str) -> Self {
+        self.command.arg0(name);
         self
     }
 

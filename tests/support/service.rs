@@ -88,13 +88,16 @@ impl Setup {
         let metrics = Metrics::new();
         let files: Vec<(&str, &str)> =
             self.files.iter().map(|(name, text)| (&**name, &**text)).collect();
-        let options =
-            LoadOptions { merge_domains: self.merge_domains, all_or_nothing: self.all_or_nothing };
+        let options = LoadOptions {
+            merge_domains: self.merge_domains,
+            all_or_nothing: self.all_or_nothing,
+            ..LoadOptions::default()
+        };
         let policies =
             load_texts(&files, options, &metrics).unwrap_or_else(|error| panic!("{error}"));
         let clock = ManualClock::at(NOW);
         let decider = Arc::new(Decider::new(
-            policies,
+            Some(policies),
             store,
             clock.clone().into(),
             self.settings.clone(),

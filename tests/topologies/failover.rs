@@ -8,10 +8,7 @@ use tokio::task::JoinSet;
 
 use crate::process::{PATIENCE, Running, eventually};
 use crate::sentinel::Group;
-use crate::{answers, serve, serve_within};
-
-/// What `three` answers to its first four hits.
-const EXACT: [&str; 4] = ["OK r2", "OK r1", "OK r0", "OVER"];
+use crate::{EXACT, answers, serve, serve_within};
 
 /// Steady load until it is told to stop; gives the answers that were not
 /// expected.

@@ -3,10 +3,7 @@
 use crate::certificates::Authority;
 use crate::process::eventually;
 use crate::redis::{RedisServer, free_port};
-use crate::{answers, serve};
-
-/// What `three` answers to its first four hits.
-const EXACT: [&str; 4] = ["OK r2", "OK r1", "OK r0", "OVER"];
+use crate::{EXACT, answers, serve};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_is_reached_by_tls_with_certificates_from_flags_and_variables() {

@@ -4,6 +4,7 @@ use std::path::Path;
 use super::*;
 use crate::clock::Clock;
 use crate::decide::Settings;
+use crate::policy::{Layout, Policies};
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
 use crate::telemetry::metrics::Metrics;
@@ -18,21 +19,22 @@ fn reloader(path: &Path, text: &str) -> Reloader {
     let metrics = Metrics::new();
     let store = Store::Memory(MemoryStore::default());
     let settings = Settings::default();
-    let decider = Decider::new(Policies::default(), store, Clock::default(), settings, metrics);
+    let decider =
+        Decider::new(Some(Policies::default()), store, Clock::default(), settings, metrics);
     Reloader::new(
         path.into(),
         LoadOptions::default(),
         Arc::new(decider),
         Arc::new(Readiness::new(path.display().to_string())),
-        Signature::of(path),
+        Signature::of(path, Layout::Rules),
     )
 }
 
 /// Domains in force, configurations accepted and refused.
 fn state(reloader: &Reloader) -> (usize, u64, u64) {
-    let metrics = reloader.decider.metrics();
+    let metrics = reloader.adoption.decider.metrics();
     let (accepted, refused) = (&metrics.config_load_success, &metrics.config_load_error);
-    (reloader.decider.policies().len(), accepted.get(), refused.get())
+    (reloader.adoption.decider.policies().unwrap().len(), accepted.get(), refused.get())
 }
 
 #[test]
@@ -69,14 +71,14 @@ fn a_file_that_stays_bad_is_refused_once_and_the_last_good_one_stays() {
         reloader.look();
     }
     assert_eq!(state(&reloader), (1, 1, 1));
-    assert_eq!(reloader.decider.metrics().config_stale.get(), 1);
-    let config = reloader.readiness.config();
+    assert_eq!(reloader.adoption.decider.metrics().config_stale.get(), 1);
+    let config = reloader.adoption.readiness.config();
     assert!(config.stale && config.error.is_some_and(|error| error.contains("fortnight")));
 
     fs::write(&path, GOOD).unwrap();
     reloader.look();
     assert_eq!(state(&reloader), (1, 2, 1));
-    assert_eq!(reloader.decider.metrics().config_stale.get(), 0);
-    let config = reloader.readiness.config();
+    assert_eq!(reloader.adoption.decider.metrics().config_stale.get(), 0);
+    let config = reloader.adoption.readiness.config();
     assert_eq!((config.stale, config.error), (false, None));
 }

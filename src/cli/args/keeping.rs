@@ -7,9 +7,11 @@ use clap::{ArgAction, Args, ValueEnum};
 
 use super::near::Near;
 use super::reaching::Reaching;
+use super::topology::Topology;
 use crate::app::{ByteSize, StoreArg, StoreOptions};
 use crate::cli::values::{Value, parsed, secret, span, truth};
 use crate::decide::FailureMode;
+use crate::store::HashTag;
 use crate::store::redis::{Credentials, Password, ScriptRuntime};
 use crate::units::Span;
 
@@ -18,7 +20,8 @@ use crate::units::Span;
 #[command(next_help_heading = "Store")]
 pub(super) struct Keeping {
     /// Where counters live: `memory`, or `redis://[user:password@]host[:port][/database]`,
-    /// with `rediss` for TLS, or `redis+sentinel://host,host/master`.
+    /// with `rediss` for TLS, `redis+sentinel://host,host/master` or
+    /// `redis+cluster://host,host`.
     #[arg(
         long, env = "TIDEGATE_STORE", value_name = "STORE", default_value = "memory",
         hide_env_values = true, value_parser = Value(parsed::<StoreArg>)
@@ -62,6 +65,15 @@ pub(super) struct Keeping {
         value_parser = Value(span)
     )]
     store_deadline: Span,
+    /// What keys in Redis begin with, before `tidegate:1:`.
+    #[arg(
+        long,
+        env = "CACHE_KEY_PREFIX",
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
+    key_prefix: String,
     /// How Redis is asked to run the script that decides.
     #[arg(
         long,
@@ -81,6 +93,8 @@ pub(super) struct Keeping {
     reaching: Reaching,
     #[command(flatten)]
     near: Near,
+    #[command(flatten)]
+    topology: Topology,
 }
 
 /// [`FailureMode`] on the command line.
@@ -138,6 +152,13 @@ impl TwoPasswords {
         whom: "the sentinels",
     };
 
+    /// Those of the Redis for limits of one second.
+    pub(super) const OF_PER_SECOND: Self = Self {
+        flag: "--redis-per-second-password-file",
+        variable: "TIDEGATE_REDIS_PER_SECOND_PASSWORD",
+        whom: "the Redis for limits of one second",
+    };
+
     const OF_REDIS: Self =
         Self { flag: "--redis-password-file", variable: "TIDEGATE_REDIS_PASSWORD", whom: "Redis" };
 }
@@ -151,6 +172,11 @@ impl Keeping {
             FailureArg::Local => FailureMode::Local,
             FailureArg::Error => FailureMode::Error,
         }
+    }
+
+    /// Which keys lie together in Redis Cluster.
+    pub(super) fn hash_tag(&self) -> HashTag {
+        self.topology.hash_tag()
     }
 
     /// How many replicas share the limits.
@@ -174,11 +200,13 @@ impl Keeping {
             credentials: Credentials { username: self.redis_username, password },
             tls: self.reaching.tls(),
             sentinel_credentials: self.reaching.sentinel_credentials()?,
+            per_second: self.topology.per_second()?,
             required: self.require_store,
             redis_script: match self.redis_script {
                 ScriptArg::Eval => ScriptRuntime::Eval,
                 ScriptArg::Function => ScriptRuntime::Function,
             },
+            key_prefix: self.key_prefix,
             deadline: self.store_deadline,
             memory_limit: self.memory_limit,
             near: self.near.config(),

@@ -7,7 +7,7 @@ use crate::policy::draft::DomainDraft;
 use crate::policy::failure_mode::FailureMode;
 use crate::policy::fault::{Fault, Faults, Place, quoted};
 use crate::policy::raw::{Field, RawDomain};
-use crate::store::ChargeMode;
+use crate::store::{ChargeMode, HashTag};
 
 /// Checks all documents together. Those of one domain are taken in the order
 /// given.
@@ -63,6 +63,7 @@ fn lower_domain(group: Vec<RawDomain>, options: LoadOptions, faults: &mut Faults
         if options.all_or_nothing { ChargeMode::AllOrNothing } else { ChargeMode::Independent };
     let charge = agreed(&CHARGE, &name, &group, faults).unwrap_or(unsaid);
     let failure_mode = agreed(&FAILURE_MODE, &name, &group, faults);
+    let hash_tag = agreed(&HASH_TAG, &name, &group, faults);
     let mut nodes = Vec::new();
     let mut seen = Seen::new();
     for raw in group {
@@ -71,7 +72,7 @@ fn lower_domain(group: Vec<RawDomain>, options: LoadOptions, faults: &mut Faults
         let mut lowering = Lowering { source, charge, domain, trail, faults };
         nodes.extend(lowering.level(descriptors, &mut seen));
     }
-    DomainDraft { name, charge, failure_mode, nodes }
+    DomainDraft { name, charge, failure_mode, hash_tag, nodes }
 }
 
 /// A setting of a whole domain.
@@ -102,6 +103,14 @@ const FAILURE_MODE: Setting<FailureMode> = Setting {
     parse: FailureMode::parse,
     choices: FAILURE_MODES,
     contradiction: "has two failure modes",
+};
+
+const HASH_TAG: Setting<HashTag> = Setting {
+    name: "hash_tag",
+    field: |raw| &raw.hash_tag,
+    parse: HashTag::parse,
+    choices: "hash_tag is entries, first_entry or domain",
+    contradiction: "has two hash tags",
 };
 
 /// What the documents of a domain say; they must not contradict each other.

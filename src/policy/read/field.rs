@@ -72,8 +72,15 @@ impl Reader<'_> {
                 return Field::Faulty;
             }
             Some((text, _)) if text.starts_with('0') => {
-                "write it without leading zeros, which mean octal to some readers of YAML"
-                    .to_owned()
+                let hint =
+                    "write it without leading zeros, which mean octal to some readers of YAML";
+                let octal = u32::from_str_radix(text, 8).ok();
+                if let Some(value) = octal.filter(|value| range.contains(value))
+                    && self.faults.slip(self.fault(node.at, format!("{name} is octal")).hint(hint))
+                {
+                    return Field::Given(Located { at: node.at, value });
+                }
+                hint.to_owned()
             }
             _ => format!("write it in digits and without quotes, such as {name}: 100"),
         };

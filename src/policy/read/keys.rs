@@ -60,7 +60,9 @@ impl Section {
     /// The keys that may stand in it.
     pub fn keys(self) -> impl Iterator<Item = &'static str> {
         let groups: [&[&str]; 3] = match self {
-            Self::Root => [&["domain", "charge", "failure_mode", "descriptors"], &[], &[]],
+            Self::Root => {
+                [&["domain", "charge", "failure_mode", "hash_tag", "descriptors"], &[], &[]]
+            }
             Self::Descriptor => [
                 &["key", "value", "rate_limit", "descriptors", "address", "metadata"],
                 &["shadow_mode", "quota_mode", "failure_mode"],
@@ -85,6 +87,30 @@ impl Section {
     pub fn listed(self) -> String {
         self.keys().collect::<Vec<_>>().join(", ")
     }
+}
+
+/// The keys that envoyproxy/ratelimit accepts anywhere, and ignores where they
+/// have no effect.
+pub fn known_to_reference(key: &str) -> bool {
+    const KEYS: [&str; 16] = [
+        "domain",
+        "key",
+        "value",
+        "descriptors",
+        "rate_limit",
+        "unit",
+        "requests_per_unit",
+        "unlimited",
+        "shadow_mode",
+        "quota_mode",
+        "name",
+        "replaces",
+        "detailed_metric",
+        "value_to_metric",
+        "share_threshold",
+        "metadata",
+    ];
+    KEYS.contains(&key)
 }
 
 /// What to do about a key that may not stand on `section`.
@@ -171,7 +197,7 @@ mod tests {
     fn a_key_like_no_other_gets_the_list() {
         assert_eq!(
             advice(Section::Root, "version"),
-            "the keys here are domain, charge, failure_mode, descriptors"
+            "the keys here are domain, charge, failure_mode, hash_tag, descriptors"
         );
         assert!(advice(Section::Root, "x-base").contains("anchor"));
         assert!(

@@ -112,6 +112,7 @@ mod tests {
             name: name.into(),
             charge: ChargeMode::Independent,
             failure_mode: None,
+            hash_tag: None,
             root,
             override_stats: Metrics::new().rule(name, &[""]),
         };

@@ -7,7 +7,7 @@ use smallvec::{SmallVec, smallvec};
 use super::refusal::Refusal;
 use super::{Name, NearCache, Place};
 use crate::limit::{Cost, Limit, Verdict};
-use crate::store::{Answer, Charge, Plan, Verdicts};
+use crate::store::{Answer, Charge, Known, Partial, Plan, StoreError, Verdicts};
 use crate::units::Timestamp;
 
 /// A plan of which some is known. What it gives back is forgotten when the
@@ -96,6 +96,23 @@ impl<'a> Question<'a> {
             }
         }
         answer
+    }
+
+    /// What it means that the store failed: what is known stays known.
+    pub fn fail(mut self, error: StoreError) -> StoreError {
+        let answer = std::mem::take(&mut self.answer);
+        if answer.near.is_empty() {
+            return error;
+        }
+        let (told, error) = match error {
+            StoreError::Partial(partial) => (partial.verdicts, partial.error),
+            error => (Known::new(), error),
+        };
+        let mut told = told.into_iter();
+        let near = answer.verdicts.iter().zip(&answer.near);
+        let verdicts = near
+            .map(|(verdict, known)| if *known { Some(*verdict) } else { told.next().flatten() });
+        StoreError::Partial(Box::new(Partial { verdicts: verdicts.collect(), error }))
     }
 
     /// Learns from what the store said to a group.

@@ -14,6 +14,7 @@ use std::time::Instant;
 use arc_swap::ArcSwapOption;
 use tokio::sync::{Notify, watch};
 
+use super::cluster::News;
 use crate::store::{Circuit, StoreError, StoreHealth};
 use crate::units::Span;
 
@@ -34,11 +35,13 @@ pub(super) struct Breaker {
     error: ArcSwapOption<StoreError>,
     doubts: Notify,
     health: watch::Sender<StoreHealth>,
+    /// What to tell the cluster that it is a node of.
+    news: Option<Arc<News>>,
 }
 
 impl Breaker {
     /// A closed breaker for the server of this name.
-    pub(super) fn new(server: &str) -> Self {
+    pub(super) fn new(server: &str, news: Option<Arc<News>>) -> Self {
         Self {
             server: server.to_owned(),
             closed: AtomicBool::new(true),
@@ -47,6 +50,7 @@ impl Breaker {
             error: ArcSwapOption::empty(),
             doubts: Notify::new(),
             health: watch::Sender::new(StoreHealth::default()),
+            news,
         }
     }
 
@@ -170,7 +174,10 @@ impl Breaker {
     /// Changes the state and tells who watches if something changed. One change
     /// at a time: the channel has a lock.
     fn change(&self, how: impl FnOnce(&mut StoreHealth) -> bool) {
-        self.health.send_if_modified(how);
+        let changed = self.health.send_if_modified(how);
+        if let Some(news) = self.news.as_ref().filter(|_| changed) {
+            news.health.notify_one();
+        }
     }
 }
 
@@ -192,7 +199,7 @@ mod tests {
     }
 
     fn breaker() -> Breaker {
-        let breaker = Breaker::new("redis.example:6379");
+        let breaker = Breaker::new("redis.example:6379", None);
         breaker.close();
         breaker
     }
@@ -253,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_store_that_never_answered_is_not_up() {
-        let breaker = Breaker::new("redis.example:6379");
+        let breaker = Breaker::new("redis.example:6379", None);
         assert!(breaker.admit().is_ok(), "but it is asked");
         assert!(!breaker.health().borrow().is_up());
         breaker.close();

@@ -14,7 +14,8 @@ use crate::units::Span;
 #[derive(Clone)]
 pub struct RedisConfig {
     /// `redis://[[user]:password@]host[:port][/db]`, the same with `rediss` for
-    /// TLS, `redis+sentinel://[[user]:password@]host[:port],…/master[/db]`, or
+    /// TLS, `redis+sentinel://[[user]:password@]host[:port],…/master[/db]`,
+    /// `redis+cluster://[[user]:password@]host[:port],…`, or
     /// `redis+unix:///path/to/socket[?db=N]`.
     pub url: String,
     /// Who we are to it.
@@ -37,6 +38,9 @@ pub struct RedisConfig {
     pub script: ScriptRuntime,
     /// Refusals that are remembered here; none if every question goes to Redis.
     pub near: Option<NearConfig>,
+    /// Another Redis for limits of one second, in the same way; of this
+    /// configuration, the deadline and what lies in yet another do not count.
+    pub per_second: Option<Box<RedisConfig>>,
 }
 
 /// Why a store cannot be set up.
@@ -46,10 +50,14 @@ pub enum RedisConfigError {
     #[error(
         "the URL of the Redis store is not valid: {0}; write \
          redis://[[user]:password@]host[:port][/db] (rediss:// for TLS), \
-         redis+sentinel://[[user]:password@]host[:port],host[:port]/master[/db] or \
+         redis+sentinel://[[user]:password@]host[:port],host[:port]/master[/db], \
+         redis+cluster://[[user]:password@]host[:port],host[:port] or \
          redis+unix:///path/to/socket[?db=N], with special characters in the password percent-encoded"
     )]
     Url(String),
+    /// That of the Redis for limits of one second cannot work.
+    #[error("the store for limits of one second: {0}")]
+    PerSecond(Box<RedisConfigError>),
     /// There are settings of TLS, and no TLS.
     #[error(
         "a CA, certificate or server name for TLS is given, but the URL of the Redis store does \
@@ -82,6 +90,7 @@ impl RedisConfig {
             key_prefix: "tidegate:1:".into(),
             script: ScriptRuntime::default(),
             near: Some(NearConfig::default()),
+            per_second: None,
         }
     }
 

@@ -158,7 +158,7 @@ impl Link {
         server: &Server,
         pushes: Option<Pushes>,
     ) -> Result<Connection, Failure> {
-        let failed = |error| Failure { error, lost: true };
+        let failed = Failure::fatal;
         let info = self.credentials.apply(server.info.clone()).await.map_err(failed)?;
         let info = self.tls.apply(info).await.map_err(failed)?;
         let pool = self.pool(server, info, pushes).map_err(|error| failed(error.into()))?;

@@ -4,6 +4,7 @@
 use deadpool_redis::PoolError;
 use deadpool_redis::redis::{ErrorKind, RedisError, ServerErrorKind};
 
+use super::cluster::{NOT_HERE, Redirect};
 use super::tls;
 use crate::store::{Cause, Outage, StoreError};
 use crate::units::Span;
@@ -15,6 +16,41 @@ pub(super) struct Failure {
     pub(super) error: StoreError,
     /// Whether the connection is of no more use.
     pub(super) lost: bool,
+    /// Where to ask instead, if a node of a cluster says so.
+    pub(super) redirect: Option<Redirect>,
+}
+
+/// Why a request was not decided, and where it may be.
+#[derive(Clone, Debug)]
+pub(super) struct Refused {
+    pub(super) error: StoreError,
+    pub(super) redirect: Option<Redirect>,
+}
+
+impl Refused {
+    /// Whether a node of a cluster was asked for what it has not, or cannot do.
+    pub(super) fn is_stale(&self) -> bool {
+        let cause =
+            if let StoreError::Unavailable(why) = &self.error { why.cause } else { Cause::Other };
+        match self.redirect {
+            Some(Redirect::Moved { .. }) => true,
+            // That slots are on their way is known.
+            Some(Redirect::Ask { .. } | Redirect::Unsettled) => false,
+            None => matches!(cause, Cause::Cluster | Cause::ReadOnly | Cause::MasterDown),
+        }
+    }
+}
+
+impl From<StoreError> for Refused {
+    fn from(error: StoreError) -> Self {
+        Self { error, redirect: None }
+    }
+}
+
+impl From<&Failure> for Refused {
+    fn from(failure: &Failure) -> Self {
+        Self { error: failure.error.clone(), redirect: failure.redirect.clone() }
+    }
 }
 
 /// What to make of an error.
@@ -48,9 +84,12 @@ impl Rule {
             "OOM" => rule(Cause::OutOfMemory, "raise maxmemory, or choose an eviction policy"),
             "MISCONF" => rule(Cause::Persistence, "Redis cannot save its data: see its log"),
             "NOREPLICAS" => rule(Cause::Persistence, "see min-replicas-to-write"),
-            "MOVED" | "ASK" | "TRYAGAIN" | "CROSSSLOT" => {
-                rule(Cause::Cluster, "this is a node of Redis Cluster; name a Redis that is not")
-            }
+            "MOVED" | "ASK" => rule(
+                Cause::Cluster,
+                "this is a node of Redis Cluster; begin its URL with redis+cluster://",
+            ),
+            "TRYAGAIN" => rule(Cause::Cluster, "the slot is on its way to another node"),
+            "CROSSSLOT" => rule(Cause::Cluster, "see hash tags in docs/redis.md"),
             "CLUSTERDOWN" => rule(Cause::Cluster, "the cluster does not serve every slot"),
             "NOPERM" => rule(Cause::Permission, RIGHTS),
             "NOAUTH" | "WRONGPASS" => {
@@ -76,6 +115,12 @@ impl Rule {
                 rule(Cause::Login, "check the user and the password")
             }
             _ if says("max number of clients") => rule(Cause::MaxClients, "raise maxclients"),
+            // The last hit of a log went out of it while its slot is on its way.
+            _ if says(NOT_HERE) => rule(Cause::Cluster, "the slot is on its way to another node"),
+            _ if says("cluster support disabled") => rule(
+                Cause::Cluster,
+                "this is no node of Redis Cluster; begin its URL with redis://",
+            ),
             // So older servers say that a script may not do what it needs.
             _ if says("can't run this command") => rule(Cause::Permission, RIGHTS),
             ErrorKind::Io => match tls::advice(&error.to_string()) {
@@ -110,6 +155,7 @@ impl Failure {
         );
         Self {
             lost: rule.reconnect || error.is_unrecoverable_error(),
+            redirect: Redirect::of(error),
             error: if error_is_ours && rule.cause == Cause::Other {
                 StoreError::Protocol(text)
             } else {
@@ -163,13 +209,23 @@ impl Failure {
     }
 
     fn lost(cause: Cause, text: String) -> Self {
-        Self { error: StoreError::unavailable(cause, text), lost: true }
+        Self::fatal(StoreError::unavailable(cause, text))
+    }
+
+    /// The connection cannot be used, or there is none.
+    pub(super) fn fatal(error: StoreError) -> Self {
+        Self { error, lost: true, redirect: None }
+    }
+
+    /// The connection goes on.
+    pub(super) fn harmless(error: StoreError) -> Self {
+        Self { error, lost: false, redirect: None }
     }
 }
 
 /// Why the script could not use a counter of one request, in the words of Redis,
 /// which name no key.
-pub(super) fn unusable_counter(why: &[u8]) -> StoreError {
+pub(super) fn unusable_counter(why: &[u8]) -> Refused {
     let why = String::from_utf8_lossy(why);
     let why: String = why.chars().filter(|char| !char.is_control()).collect();
     let rule = match why.split(' ').next().and_then(Rule::of_code) {
@@ -177,11 +233,13 @@ pub(super) fn unusable_counter(why: &[u8]) -> StoreError {
         None if why.contains("can't run this command") => rule(Cause::Permission, RIGHTS),
         None => rule(Cause::Other, ""),
     };
+    let redirect = why.contains(NOT_HERE).then_some(Redirect::Unsettled);
     let outage = Outage::new(rule.cause, with_advice(&why, rule.advice));
-    match rule.cause {
+    let error = match rule.cause {
         Cause::WrongType | Cause::Permission | Cause::Other => StoreError::Counter(outage),
         _ => StoreError::Unavailable(outage),
-    }
+    };
+    Refused { error, redirect }
 }
 
 fn with_advice(what: &str, advice: &str) -> String {

@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use deadpool_redis::Connection;
-use deadpool_redis::redis::Value;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
@@ -18,10 +17,10 @@ use super::backoff::Backoff;
 use super::breaker::Breaker;
 use super::config::{RedisConfig, RedisConfigError};
 use super::dial::{Dialer, Link, PATIENCE, Target};
-use super::failure::Failure;
+use super::failure::{Failure, Refused};
+use super::load::{Load, Outcomes};
 use super::request::Request;
 use super::runtime::ScriptRuntime;
-use super::script::Batch;
 use super::upstream::gone;
 use crate::store::StoreError;
 use crate::units::Span;
@@ -149,7 +148,7 @@ impl Worker {
     /// ask.
     async fn reconnect(&mut self, delay: Duration, error: &StoreError) -> Result<Connection, End> {
         if let Some(request) = self.held.take() {
-            request.answer(Err(error.clone()));
+            request.answer(Err(Refused::from(error.clone())));
         }
         let Self { dialer, requests, .. } = self;
         let mut attempt = pin!(async {
@@ -159,7 +158,7 @@ impl Worker {
         loop {
             tokio::select! {
                 request = requests.recv() => match request {
-                    Some(request) => request.answer(Err(error.clone())),
+                    Some(request) => request.answer(Err(Refused::from(error.clone()))),
                     None => return Err(End::Dropped),
                 },
                 attempt = &mut attempt => return attempt,
@@ -173,21 +172,22 @@ impl Worker {
         // Whether the store is back is worth a question.
         self.breaker.doubt();
         let end = loop {
-            let batch = match self.next_batch().await {
-                Ok(batch) => batch,
+            let load = match self.next_load().await {
+                Ok(load) => load,
                 Err(end) => break end,
             };
-            match self.exchange(&mut connection, &batch).await {
-                Ok(reply) => {
-                    self.served = true;
-                    batch.answer(&reply);
+            let lost = match self.exchange(&mut connection, &load).await {
+                Ok(outcomes) => {
+                    self.served |= outcomes.iter().any(Result::is_ok);
+                    load.answer(outcomes, self.dialer.name())
                 }
                 Err(failure) => {
-                    batch.fail(&failure.error);
-                    if failure.lost {
-                        break End::Lost(failure);
-                    }
+                    load.fail(&failure);
+                    Some(failure).filter(|failure| failure.lost)
                 }
+            };
+            if let Some(failure) = lost {
+                break End::Lost(failure);
             }
         };
         self.set_up(false);
@@ -197,19 +197,19 @@ impl Worker {
     }
 
     /// Waits for requests and takes as many as may go together.
-    async fn next_batch(&mut self) -> Result<Batch, End> {
-        let mut batch = Batch::new(self.next_request().await?);
-        while batch.len() < self.batch_max {
+    async fn next_load(&mut self) -> Result<Load, End> {
+        let mut load = Load::new(self.next_request().await?);
+        while load.len() < self.batch_max {
             let Ok(request) = self.requests.try_recv() else { break };
             if request.is_abandoned() {
                 continue;
             }
-            if let Some(request) = batch.add(request) {
+            if let Some(request) = load.add(request) {
                 self.held = Some(request);
                 break;
             }
         }
-        Ok(batch)
+        Ok(load)
     }
 
     /// Waits for a request that somebody waits for.
@@ -230,12 +230,16 @@ impl Worker {
         }
     }
 
-    /// Sends `batch` and waits for the answer, even when the callers have
+    /// Sends `load` and waits for the answer, even when the callers have
     /// given up: as long as one is due nothing else is sent, so that a server
     /// that hangs does not find a pile of stale decisions when it wakes.
-    async fn exchange(&self, connection: &mut Connection, batch: &Batch) -> Result<Value, Failure> {
+    async fn exchange(
+        &self,
+        connection: &mut Connection,
+        load: &Load,
+    ) -> Result<Outcomes, Failure> {
         let patience = PATIENCE.max(self.deadline);
-        let mut answer = pin!(batch.decide(self.script, connection));
+        let mut answer = pin!(load.decide(self.script, connection));
         let mut outcome = timeout(self.deadline.into(), &mut answer).await;
         if outcome.is_err() {
             self.set_up(false);
@@ -243,7 +247,7 @@ impl Worker {
             self.set_up(outcome.is_ok());
         }
         match outcome {
-            Ok(Ok(reply)) => Ok(reply),
+            Ok(Ok(outcomes)) => Ok(outcomes),
             Ok(Err(error)) => Err(Failure::of(&error, self.dialer.name())),
             Err(_) => Err(Failure::silent(self.dialer.name(), patience)),
         }

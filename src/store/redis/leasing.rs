@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::upstream::Upstream;
+use super::backend::Backends;
+use super::spread;
 use crate::limit::{Cost, Verdict};
 use crate::store::lease::{LeaseBook, LeaseUsage};
 use crate::store::near::NearCache;
@@ -19,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(super) struct Leasing {
     book: LeaseBook,
-    upstream: Arc<Upstream>,
+    backends: Arc<Backends>,
     near: Option<Arc<NearCache>>,
     deadline: Span,
 }
@@ -31,11 +32,11 @@ pub(super) struct Forgetting<'a>(&'a LeaseBook, &'a Plan);
 
 impl Leasing {
     pub(super) fn new(
-        upstream: Arc<Upstream>,
+        backends: Arc<Backends>,
         near: Option<Arc<NearCache>>,
         deadline: Span,
     ) -> Self {
-        Self { book: LeaseBook::default(), upstream, near, deadline }
+        Self { book: LeaseBook::default(), backends, near, deadline }
     }
 
     /// Serves a request, if enough was leased for it.
@@ -46,9 +47,10 @@ impl Leasing {
     /// Has `plan` decided; if its key is hot, together with a lease.
     pub(super) async fn decide(&self, plan: &Plan) -> Result<Verdicts, StoreError> {
         let Some(advance) = self.book.advance(plan) else {
-            return Ok(self.upstream.decide(plan, self.deadline).await?.verdicts);
+            let said = spread::decide(&self.backends, plan, None, self.deadline).await?;
+            return Ok(said.verdicts);
         };
-        let said = self.upstream.decide(advance.plan(), self.deadline).await?;
+        let said = spread::decide(&self.backends, advance.plan(), None, self.deadline).await?;
         advance.receive(&said.verdicts, said.at);
         let mut verdicts = said.verdicts;
         verdicts.truncate(plan.charges.len());
@@ -85,7 +87,9 @@ impl Leasing {
         while let Some(back) = self.book.next_return(pinned) {
             // A refusal that the near cache believes is void then.
             let _question = self.near.as_ref().map(|near| near.question(&back.plan));
-            if self.upstream.give_back(&back.plan, back.due, self.deadline).await.is_ok() {
+            let due = Some(back.due);
+            let given = spread::decide(&self.backends, &back.plan, due, self.deadline).await;
+            if given.is_ok() {
                 self.book.note_return(&back);
             }
         }

@@ -5,22 +5,30 @@
 //! request as a whole, by the clock of Redis.
 //!
 //! Behind a circuit breaker: while Redis is away, decisions fail at once.
+//!
+//! A request whose counters lie in several places, slots of a cluster or the
+//! Redis for limits of one second, is decided part by part.
 
+mod backend;
 mod backoff;
 mod breaker;
+mod cluster;
 mod config;
 mod credentials;
 mod dial;
 mod failure;
 mod lane;
 mod leasing;
+mod load;
 mod msgpack;
 mod parameters;
+mod part;
 mod probe;
 mod request;
 mod runtime;
 mod script;
 mod sentinel;
+mod spread;
 mod tls;
 mod upstream;
 mod url;
@@ -33,13 +41,10 @@ use tokio::task::JoinSet;
 
 use super::lease::LeaseUsage;
 use super::near::{NearCache, NearUsage, Rest};
-use super::{Answer, Plan, StoreError, StoreHealth, Verdicts};
+use super::{Answer, Partial, Plan, StoreError, StoreHealth, Verdicts};
 use crate::units::{Span, Timestamp};
-use dial::{Link, Target};
+use backend::{Backend, Backends};
 use leasing::Leasing;
-use sentinel::Sentinels;
-use upstream::Upstream;
-use url::Place;
 
 pub use config::{RedisConfig, RedisConfigError};
 pub use credentials::{Credentials, Password, Secret};
@@ -52,11 +57,11 @@ const PING_DEADLINE: Span = Span::from_millis(500);
 /// Counters in Redis.
 #[derive(Debug)]
 pub struct RedisStore {
-    upstream: Arc<Upstream>,
+    backends: Arc<Backends>,
     near: Option<Arc<NearCache>>,
     leasing: Arc<Leasing>,
     deadline: Span,
-    /// What serves the lanes; ended when the store is dropped.
+    /// What gives leases back; ended when the store is dropped.
     _tasks: JoinSet<()>,
 }
 
@@ -67,43 +72,38 @@ impl RedisStore {
     /// # Errors
     /// When `config` cannot work, or outside a Tokio runtime.
     pub fn connect(config: &RedisConfig) -> Result<Self, RedisConfigError> {
-        let place = config.place()?;
         if config.deadline.is_zero() {
             return Err(RedisConfigError::Deadline);
         }
         let runtime = Handle::try_current().map_err(|_| RedisConfigError::Runtime)?;
-        let mut tasks = JoinSet::new();
-        let (tls, script) = (config.tls.clone(), config.script);
-        let target = match place {
-            Place::Server(server) => Target::Server(Arc::new(server)),
-            Place::Sentinel(watched) => {
-                let credentials = config.sentinel_credentials.clone();
-                let link = Link { credentials, tls: tls.clone(), script };
-                let sentinels = Arc::new(Sentinels::new(watched, link));
-                tasks.spawn_on(Arc::clone(&sentinels).follow(), &runtime);
-                Target::Master(sentinels)
+        let main = Backend::connect(config, &runtime)?;
+        let per_second = match &config.per_second {
+            Some(other) => {
+                let other = RedisConfig { deadline: config.deadline, ..(**other).clone() };
+                let connected = Backend::connect(&other, &runtime);
+                Some(connected.map_err(|error| RedisConfigError::PerSecond(error.into()))?)
             }
+            None => None,
         };
-        let link = Link { credentials: config.credentials.clone(), tls, script };
-        let (upstream, lanes) = Upstream::new(&target, &link, config)?;
-        for lane in lanes {
-            tasks.spawn_on(lane, &runtime);
-        }
-        let upstream = Arc::new(upstream);
-        tasks.spawn_on(probe::watch(Arc::clone(&upstream), config.deadline), &runtime);
+        let backends = Arc::new(Backends { main, per_second });
         let near = config.near.map(|config| Arc::new(NearCache::new(config)));
-        let leasing = Leasing::new(Arc::clone(&upstream), near.clone(), config.deadline);
+        let leasing = Leasing::new(Arc::clone(&backends), near.clone(), config.deadline);
         let leasing = Arc::new(leasing);
+        let mut tasks = JoinSet::new();
         tasks.spawn_on(Arc::clone(&leasing).run(), &runtime);
-        Ok(Self { upstream, near, leasing, deadline: config.deadline, _tasks: tasks })
+        Ok(Self { backends, near, leasing, deadline: config.deadline, _tasks: tasks })
     }
 
-    /// Decides all charges of `plan` atomically.
+    /// Decides all charges of `plan`: atomically, if all counters are on one
+    /// server and, in a cluster, in one slot; else each such part by itself, at
+    /// the same time. With `all_or_nothing`, what parts took is given back if
+    /// the request is refused.
     ///
     /// A caller that stops waiting may or may not have been counted.
     ///
     /// # Errors
-    /// When Redis did not decide, or not within the deadline.
+    /// When Redis did not decide, or not within the deadline;
+    /// [`StoreError::Partial`] if that concerns some of the parts.
     pub async fn decide(&self, plan: &Plan) -> Result<Verdicts, StoreError> {
         self.answer(plan).await.map(|answer| answer.verdicts)
     }
@@ -111,7 +111,7 @@ impl RedisStore {
     /// The same, and where the verdicts come from.
     ///
     /// # Errors
-    /// When Redis did not decide, or not within the deadline.
+    /// The same.
     pub async fn answer(&self, plan: &Plan) -> Result<Answer, StoreError> {
         if plan.charges.is_empty() {
             return Ok(Answer::default());
@@ -125,11 +125,17 @@ impl RedisStore {
         };
         let question = near.question(plan);
         let said = match question.rest() {
-            Rest::Nothing => Verdicts::new(),
-            Rest::Everything => self.leasing.decide(plan).await?,
-            Rest::Part(part) => self.upstream.decide(&part, self.deadline).await?.verdicts,
+            Rest::Nothing => Ok(Verdicts::new()),
+            Rest::Everything => self.leasing.decide(plan).await,
+            Rest::Part(part) => {
+                let said = spread::decide(&self.backends, &part, None, self.deadline).await;
+                said.map(|said| said.verdicts)
+            }
         };
-        Ok(question.complete(said))
+        match said {
+            Ok(said) => Ok(question.complete(said)),
+            Err(error) => Err(question.fail(error)),
+        }
     }
 
     /// Gives back what is leased, as before the process ends. `pinned` is what a
@@ -151,6 +157,17 @@ impl RedisStore {
         Some(near.usage())
     }
 
+    /// Gives back what the parts of a refused request took that were decided,
+    /// beside everything else.
+    pub fn take_back(&self, plan: &Plan, partial: &Partial) {
+        spread::take_back(&self.backends, plan, &partial.verdicts, self.deadline);
+    }
+
+    /// Whether keys need a hash tag, because they lie in a cluster.
+    pub fn is_clustered(&self) -> bool {
+        self.backends.all().any(Backend::is_cluster)
+    }
+
     /// Asks Redis for a decision that nobody needs, now and with more patience
     /// than callers have: shows that it can be reached and lets us decide.
     /// Decisions follow from what comes of it.
@@ -158,11 +175,20 @@ impl RedisStore {
     /// # Errors
     /// When a decision would fail now; the error says why.
     pub async fn ping(&self) -> Result<(), StoreError> {
-        probe::ask(&self.upstream, PING_DEADLINE.max(self.deadline)).await
+        let patience = PING_DEADLINE.max(self.deadline);
+        for backend in self.backends.all() {
+            backend.ping(patience).await?;
+        }
+        Ok(())
     }
 
     /// What is known of Redis, and what will be.
     pub fn health(&self) -> watch::Receiver<StoreHealth> {
-        self.upstream.breaker().health()
+        self.backends.main.health()
+    }
+
+    /// The same of the Redis for limits of one second, if there is another.
+    pub fn per_second_health(&self) -> Option<watch::Receiver<StoreHealth>> {
+        self.backends.per_second.as_ref().map(Backend::health)
     }
 }

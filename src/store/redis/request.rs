@@ -4,14 +4,15 @@
 use smallvec::SmallVec;
 use tokio::sync::oneshot;
 
-use super::failure::unusable_counter;
+use super::failure::{Refused, unusable_counter};
 use super::msgpack::{Item, Reader, put_negative, put_number};
+use super::part::Part;
 use crate::limit::{Cost, Verdict};
-use crate::store::{Group, Plan, Role, StoreError, Verdicts};
+use crate::store::{Group, Role, StoreError, Verdicts};
 use crate::units::{Hits, Span, Timestamp};
 
 /// What a caller waits for.
-pub(super) type Answer = Result<Said, StoreError>;
+pub(super) type Answer = Result<Said, Refused>;
 
 /// What the script said.
 #[derive(Clone, Debug, Default)]
@@ -33,6 +34,18 @@ pub(super) enum Moment {
     Pinned(Timestamp),
 }
 
+/// How a request is sent. Only in Redis Cluster is there more than one way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Manner {
+    /// The slot of all its keys.
+    pub(super) slot: u16,
+    /// Its server was named by another, for this once.
+    pub(super) asking: bool,
+    /// In a call of its own: the keys of a slot that is on its way to another
+    /// server may be here and there.
+    pub(super) alone: bool,
+}
+
 /// What stands for [`Cost::Reset`]: no refund is as large.
 const RESET: u64 = 2 * Hits::MAX.get() - 1;
 
@@ -47,6 +60,8 @@ const FOREVER: u64 = 1 << 53;
 pub(super) struct Request {
     /// When it is decided.
     pub(super) moment: Moment,
+    /// How to send it.
+    pub(super) manner: Manner,
     /// How many charges it has, and so how many keys.
     pub(super) charges: usize,
     /// How many integers `bytes` begin with.
@@ -60,7 +75,12 @@ pub(super) struct Request {
 
 impl Request {
     /// Writes out `plan`, with `prefix` before its keys.
-    pub(super) fn new(plan: &Plan, prefix: &str, answer: oneshot::Sender<Answer>) -> Self {
+    pub(super) fn new(
+        plan: &Part<'_>,
+        manner: Manner,
+        prefix: &str,
+        answer: oneshot::Sender<Answer>,
+    ) -> Self {
         let mut out = Integers { bytes: Vec::with_capacity(192), count: 0 };
         out.put(plan.groups().count() as u64);
         for group in plan.groups() {
@@ -69,22 +89,17 @@ impl Request {
         let Integers { mut bytes, count } = out;
         let mut ends = SmallVec::with_capacity(plan.charges.len() + 1);
         ends.push(bytes.len());
-        for charge in &plan.charges {
+        for charge in &*plan.charges {
             bytes.extend_from_slice(prefix.as_bytes());
             bytes.extend_from_slice(plan.keys.get(charge.key));
             ends.push(bytes.len());
         }
-        let moment = if plan.pinned { Moment::Pinned(plan.now) } else { Moment::Now };
-        Self { moment, charges: plan.charges.len(), integers: count, bytes, ends, answer }
-    }
-
-    /// The same, giving nothing back from `due` on.
-    pub(super) fn before(self, due: Timestamp) -> Self {
-        let moment = match self.moment {
-            Moment::Pinned(now) => Moment::Pinned(now),
-            Moment::Now | Moment::Before(_) => Moment::Before(due),
+        let moment = match plan.due {
+            _ if plan.pinned => Moment::Pinned(plan.now),
+            Some(due) => Moment::Before(due),
+            None => Moment::Now,
         };
-        Self { moment, ..self }
+        Self { moment, manner, charges: plan.charges.len(), integers: count, bytes, ends, answer }
     }
 
     /// The integers, as `MessagePack`.
@@ -177,13 +192,13 @@ impl Moment {
 }
 
 /// Reads the part of a reply that answers a request with so many `charges`.
-fn read_verdicts(reply: &mut Reader<'_>, charges: usize) -> Result<Verdicts, StoreError> {
+fn read_verdicts(reply: &mut Reader<'_>, charges: usize) -> Result<Verdicts, Refused> {
     let mut verdicts = Verdicts::with_capacity(charges);
     for nth in 0..charges {
         let allowed = match reply.item() {
             Some(Item::Number(allowed)) => allowed == 1,
             Some(Item::Text(why)) if nth == 0 => return Err(unusable_counter(why)),
-            Some(Item::Text(_)) | None => return Err(malformed()),
+            Some(Item::Text(_)) | None => return Err(malformed().into()),
         };
         verdicts.push(read_verdict(reply, allowed).ok_or_else(malformed)?);
     }
@@ -220,7 +235,7 @@ mod tests {
     use crate::store::Cause;
     use crate::store::redis::msgpack::put_array;
 
-    fn answer(items: &[u8], charges: usize) -> Result<Verdicts, StoreError> {
+    fn answer(items: &[u8], charges: usize) -> Result<Verdicts, Refused> {
         let mut bytes = Vec::new();
         put_array(&mut bytes, 0);
         bytes.extend_from_slice(items);
@@ -245,7 +260,9 @@ mod tests {
             [(&b"\xa9WRONGTYPE"[..], Cause::WrongType), (b"\xa6NOPERM", Cause::Permission)]
         {
             match answer(text, 3) {
-                Err(StoreError::Counter(outage)) => assert_eq!(outage.cause, cause),
+                Err(Refused { error: StoreError::Counter(outage), .. }) => {
+                    assert_eq!(outage.cause, cause);
+                }
                 other => panic!("{other:?}"),
             }
         }

@@ -59,6 +59,14 @@ impl Library {
 }
 
 impl ScriptRuntime {
+    /// Whether the server does not have the script. Nothing was done then.
+    pub(super) fn is_lacking(self, error: &RedisError) -> bool {
+        match self {
+            Self::Eval => error.kind() == ErrorKind::Server(ServerErrorKind::NoScript),
+            Self::Function => is_unknown_function(error),
+        }
+    }
+
     /// Makes a fresh connection ready. A server that knows no functions quotes
     /// what it does not understand; of a batch, that would not even be text.
     pub(super) async fn prepare(self, connection: &mut impl ConnectionLike) -> RedisResult<()> {
@@ -85,17 +93,17 @@ impl Batch {
     /// The source goes with the batch, and Redis keeps it: that needs no
     /// permission for `SCRIPT`.
     async fn evaluate(&self, connection: &mut impl ConnectionLike) -> RedisResult<Value> {
-        let known = self.command("EVALSHA", &HASH).query_async(connection).await;
-        match known {
-            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-                self.command("EVAL", SOURCE).query_async(connection).await
+        let runtime = ScriptRuntime::Eval;
+        match self.call(runtime, false).query_async(connection).await {
+            Err(error) if runtime.is_lacking(&error) => {
+                self.call(runtime, true).query_async(connection).await
             }
             outcome => outcome,
         }
     }
 
     async fn call_function(&self, connection: &mut impl ConnectionLike) -> RedisResult<Value> {
-        let call = self.command("FCALL", &LIBRARY.name);
+        let call = self.call(ScriptRuntime::Function, false);
         for _ in 0..MOST_LOADS {
             match call.query_async(connection).await {
                 Err(error) if is_unknown_function(&error) => load_library(connection).await?,
@@ -103,6 +111,16 @@ impl Batch {
             }
         }
         call.query_async(connection).await
+    }
+
+    /// The command that has it decided, with the source of the script where that
+    /// can go along.
+    pub(super) fn call(&self, runtime: ScriptRuntime, with_source: bool) -> Cmd {
+        match runtime {
+            ScriptRuntime::Eval if with_source => self.command("EVAL", SOURCE),
+            ScriptRuntime::Eval => self.command("EVALSHA", &HASH),
+            ScriptRuntime::Function => self.command("FCALL", &LIBRARY.name),
+        }
     }
 
     fn command(&self, name: &str, script: &str) -> Cmd {
@@ -114,7 +132,7 @@ impl Batch {
 }
 
 /// Other connections and other replicas may load it at the same moment.
-async fn load_library(connection: &mut impl ConnectionLike) -> RedisResult<()> {
+pub(super) async fn load_library(connection: &mut impl ConnectionLike) -> RedisResult<()> {
     let load = cmd("FUNCTION").arg("LOAD").arg(&LIBRARY.source).take();
     match load.query_async::<Value>(connection).await {
         Ok(_) => tracing::info!(library = LIBRARY.name, "loaded a library of functions into Redis"),

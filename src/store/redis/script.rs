@@ -2,9 +2,9 @@
 
 use deadpool_redis::redis::{Cmd, Value};
 
+use super::failure::{Failure, Refused};
 use super::msgpack::{Reader, put_array};
-use super::request::{Moment, Request, malformed};
-use crate::store::StoreError;
+use super::request::{Manner, Moment, Request, malformed};
 use crate::units::Timestamp;
 
 /// Most charges in one call, unless one request alone has more. Redis serves
@@ -14,6 +14,7 @@ const MAX_CHARGES: usize = 512;
 /// Requests that are decided by one call of the script.
 #[derive(Debug)]
 pub(super) struct Batch {
+    manner: Manner,
     moment: Moment,
     charges: usize,
     integers: u32,
@@ -24,15 +25,21 @@ pub(super) struct Batch {
 impl Batch {
     /// A batch of one.
     pub(super) fn new(first: Request) -> Self {
-        let moment = first.moment;
-        let mut batch = Self { moment, charges: 0, integers: 1, bytes: 0, requests: Vec::new() };
+        let (manner, moment) = (first.manner, first.moment);
+        let requests = Vec::new();
+        let mut batch = Self { manner, moment, charges: 0, integers: 1, bytes: 0, requests };
         batch.push(first);
         batch
     }
 
-    /// How many requests it has.
-    pub(super) fn len(&self) -> usize {
-        self.requests.len()
+    /// Whether `request` is sent in the same way, to the same slot.
+    pub(super) fn is_kin(&self, request: &Request) -> bool {
+        self.manner == request.manner && !self.manner.alone
+    }
+
+    /// Whether the server must be told that it was named by another.
+    pub(super) fn is_asking(&self) -> bool {
+        self.manner.asking
     }
 
     /// Adds a request, or gives it back if it belongs into the next batch.
@@ -81,10 +88,10 @@ impl Batch {
     pub(super) fn answer(self, reply: &Value) {
         let bytes = if let Value::BulkString(bytes) = reply { bytes.as_slice() } else { &[] };
         let Some(mut reader) = Reader::of_array(bytes) else {
-            return self.fail(&malformed());
+            return self.fail(&Failure::harmless(malformed()));
         };
         let Some(at) = reader.next_number().map(Timestamp::from_micros) else {
-            return self.fail(&malformed());
+            return self.fail(&Failure::harmless(malformed()));
         };
         for request in self.requests {
             request.answer_from(&mut reader, at);
@@ -92,9 +99,9 @@ impl Batch {
     }
 
     /// Gives every caller the same failure.
-    pub(super) fn fail(self, error: &StoreError) {
+    pub(super) fn fail(self, failure: &Failure) {
         for request in self.requests {
-            request.answer(Err(error.clone()));
+            request.answer(Err(Refused::from(failure)));
         }
     }
 }

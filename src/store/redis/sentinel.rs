@@ -141,13 +141,12 @@ async fn ask(sentinel: Server, name: String, link: Link) -> Result<Address, Fail
 pub(super) async fn check_role(connection: &mut Connection, name: &str) -> Result<(), Failure> {
     let role: RedisResult<Value> = redis::cmd("ROLE").query_async(connection).await;
     match role {
-        Ok(Value::Array(role)) if !is_master(&role) => Err(Failure {
-            error: StoreError::unavailable(
+        Ok(Value::Array(role)) if !is_master(&role) => {
+            Err(Failure::fatal(StoreError::unavailable(
                 Cause::ReadOnly,
                 format!("Redis at {name} is a replica now; the sentinels do not know yet"),
-            ),
-            lost: true,
-        }),
+            )))
+        }
         // Without the permission to ask, the first write will tell.
         _ => Ok(()),
     }
@@ -159,5 +158,5 @@ fn is_master(role: &[Value]) -> bool {
 
 fn missing(why: &str) -> Failure {
     let text = format!("no master is known: {why}");
-    Failure { error: StoreError::unavailable(Cause::Connection, text), lost: true }
+    Failure::fatal(StoreError::unavailable(Cause::Connection, text))
 }

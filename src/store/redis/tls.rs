@@ -1,6 +1,5 @@
 //! Encrypted connections to Redis.
 
-use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -9,10 +8,10 @@ use deadpool_redis::redis::{
     Client, ClientTlsConfig, ConnectionAddr, ConnectionInfo, RedisFuture, TlsCertificates,
 };
 use rustls::crypto::{CryptoProvider, ring};
-use rustls::pki_types::pem::{self, PemObject as _};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::ServerName;
 
 use super::config::RedisConfigError;
+use crate::pem::{self, Content};
 use crate::store::{Cause, StoreError};
 
 /// What to know beside the URL to connect by TLS. The files are read again for
@@ -74,13 +73,20 @@ impl Tls {
             return Ok(info);
         }
         let root_cert = match &self.ca {
-            Some(path) => Some(read(path, "the CA certificates", certificates).await?),
+            Some(path) => {
+                Some(read(path, "the CA certificates for Redis", Content::Certificates).await?)
+            }
             None => None,
         };
         let client_tls = match &self.identity {
             Some(Identity { certificate, key }) => Some(ClientTlsConfig {
-                client_cert: read(certificate, "the client certificate", certificates).await?,
-                client_key: read(key, "the client key", private_key).await?,
+                client_cert: read(
+                    certificate,
+                    "the client certificate for Redis",
+                    Content::Certificates,
+                )
+                .await?,
+                client_key: read(key, "the client key for Redis", Content::PrivateKey).await?,
             }),
             None => None,
         };
@@ -130,34 +136,8 @@ impl AsyncDNSResolver for Resolver {
     }
 }
 
-/// Reads a file of PEM and lets `check` look at it.
-async fn read(
-    path: &Path,
-    what: &str,
-    check: impl FnOnce(&[u8]) -> Result<(), pem::Error>,
-) -> Result<Vec<u8>, StoreError> {
-    let place = path.display();
-    let bytes = tokio::fs::read(path).await.map_err(|error: io::Error| {
-        unusable(format!("cannot read {what} for Redis from {place}: {error}"))
-    })?;
-    check(&bytes).map_err(|error| {
-        unusable(format!("{place} does not have {what} for Redis in PEM: {error}"))
-    })?;
-    Ok(bytes)
-}
-
-/// At least one certificate, and nothing that is wrong.
-fn certificates(bytes: &[u8]) -> Result<(), pem::Error> {
-    let mut found = 0;
-    for certificate in CertificateDer::pem_slice_iter(bytes) {
-        certificate?;
-        found += 1;
-    }
-    if found == 0 { Err(pem::Error::NoItemsFound) } else { Ok(()) }
-}
-
-fn private_key(bytes: &[u8]) -> Result<(), pem::Error> {
-    PrivateKeyDer::from_pem_slice(bytes).map(drop)
+async fn read(path: &Path, what: &'static str, content: Content) -> Result<Vec<u8>, StoreError> {
+    pem::read(path, what, content).await.map_err(|error| unusable(error.to_string()))
 }
 
 fn unusable(text: String) -> StoreError {

@@ -2,17 +2,22 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use super::breaker::Breaker;
+use super::cluster::News;
 use super::config::{RedisConfig, RedisConfigError};
 use super::dial::{Link, Target};
+use super::failure::Refused;
 use super::lane::Lane;
-use super::request::{Answer, Request};
-use crate::store::{Cause, Plan, StoreError};
-use crate::units::{Span, Timestamp};
+use super::part::Part;
+use super::probe::Question;
+use super::request::{Answer, Manner, Request};
+use crate::store::{Cause, StoreError};
+use crate::units::Span;
 
 /// See the module.
 #[derive(Debug)]
@@ -21,6 +26,28 @@ pub(super) struct Upstream {
     next: AtomicUsize,
     breaker: Arc<Breaker>,
     key_prefix: Box<str>,
+    question: Question,
+    /// What to tell the cluster that it is a node of.
+    news: Option<Arc<News>>,
+}
+
+/// Until when an answer is waited for, and how long that was from the start.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience {
+    pub(super) end: Instant,
+    pub(super) deadline: Span,
+}
+
+impl Patience {
+    /// So long from now.
+    pub(super) fn new(deadline: Span) -> Self {
+        Self { end: Instant::now() + Duration::from(deadline), deadline }
+    }
+
+    /// It is at its end.
+    pub(super) fn error(&self) -> StoreError {
+        StoreError::Timeout(self.deadline)
+    }
 }
 
 impl Upstream {
@@ -32,16 +59,18 @@ impl Upstream {
         target: &Target,
         link: &Link,
         config: &RedisConfig,
+        news: Option<Arc<News>>,
     ) -> Result<(Self, Vec<impl Future<Output = ()> + use<>>), RedisConfigError> {
-        let breaker = Arc::new(Breaker::new(&target.name()));
+        let breaker = Arc::new(Breaker::new(&target.name(), news.clone()));
         let (mut lanes, mut tasks) = (Vec::new(), Vec::new());
         for _ in 0..config.lanes.get() {
             let (lane, task) = Lane::new(target, link, config, &breaker)?;
             lanes.push(lane);
             tasks.push(task);
         }
-        let key_prefix = config.key_prefix.as_str().into();
-        Ok((Self { lanes, next: AtomicUsize::new(0), breaker, key_prefix }, tasks))
+        let (key_prefix, question) = (config.key_prefix.as_str().into(), Question::default());
+        let next = AtomicUsize::new(0);
+        Ok((Self { lanes, next, breaker, key_prefix, question, news }, tasks))
     }
 
     /// The breaker in front of the lanes.
@@ -49,42 +78,51 @@ impl Upstream {
         &self.breaker
     }
 
-    /// Has `plan` decided within `deadline`, if the breaker lets it.
-    pub(super) async fn decide(&self, plan: &Plan, deadline: Span) -> Answer {
+    /// What it is asked when nobody else asks.
+    pub(super) fn question(&self) -> &Question {
+        &self.question
+    }
+
+    /// Has `part` decided in time, if the breaker lets it.
+    pub(super) async fn decide(
+        &self,
+        part: &Part<'_>,
+        manner: Manner,
+        patience: Patience,
+    ) -> Answer {
         self.breaker.admit()?;
-        let outcome = self.ask(plan, deadline).await;
-        self.breaker.learn(&outcome);
+        let outcome = self.ask(part, manner, patience).await;
+        match &outcome {
+            Ok(_) => self.breaker.learn(&Ok(())),
+            // It has answered. That a cluster changes is no failure.
+            Err(refused) if self.is_redirect(refused) => self.breaker.learn(&Ok(())),
+            Err(refused) => self.breaker.learn(&Err::<(), _>(refused.error.clone())),
+        }
         outcome
     }
 
     /// The same whatever the breaker says, and it is not told.
-    pub(super) async fn ask(&self, plan: &Plan, deadline: Span) -> Answer {
+    pub(super) async fn ask(&self, part: &Part<'_>, manner: Manner, patience: Patience) -> Answer {
         let (answer, answered) = oneshot::channel();
-        self.send(Request::new(plan, &self.key_prefix, answer), answered, deadline).await
-    }
-
-    /// Gives back what `plan` refunds, unless Redis has come to the moment `due`.
-    pub(super) async fn give_back(&self, plan: &Plan, due: Timestamp, deadline: Span) -> Answer {
-        self.breaker.admit()?;
-        let (answer, answered) = oneshot::channel();
-        let request = Request::new(plan, &self.key_prefix, answer).before(due);
-        let outcome = self.send(request, answered, deadline).await;
-        self.breaker.learn(&outcome);
-        outcome
-    }
-
-    async fn send(
-        &self,
-        request: Request,
-        answered: oneshot::Receiver<Answer>,
-        deadline: Span,
-    ) -> Answer {
-        self.lane().ok_or_else(gone)?.submit(request)?;
-        match timeout(deadline.into(), answered).await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => Err(gone()),
-            Err(_) => Err(StoreError::Timeout(deadline)),
+        let lane = self.lane().ok_or_else(gone)?;
+        lane.submit(Request::new(part, manner, &self.key_prefix, answer))?;
+        match timeout_at(patience.end, answered).await {
+            Ok(Ok(answer)) => {
+                if let (Some(news), Err(refused)) = (&self.news, &answer)
+                    && refused.is_stale()
+                {
+                    news.stale.notify_one();
+                }
+                answer
+            }
+            Ok(Err(_)) => Err(gone().into()),
+            Err(_) => Err(patience.error().into()),
         }
+    }
+
+    /// Whether a node of our cluster sends us elsewhere.
+    pub(super) fn is_redirect(&self, refused: &Refused) -> bool {
+        self.news.is_some() && refused.redirect.is_some()
     }
 
     /// The next lane in turn, past those that are down unless all are.

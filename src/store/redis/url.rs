@@ -12,6 +12,17 @@ pub(super) enum Place {
     Server(Server),
     /// The master of a group of servers that sentinels watch over.
     Sentinel(Watched),
+    /// The masters of a cluster.
+    Cluster(Seeds),
+}
+
+/// Nodes that know a cluster.
+#[derive(Clone, Debug)]
+pub(super) struct Seeds {
+    /// At least one of them, each with the login of all.
+    pub(super) nodes: Vec<Server>,
+    /// How to connect to a node, but for the address.
+    pub(super) any: ConnectionInfo,
 }
 
 /// A master with its sentinels.
@@ -45,6 +56,7 @@ pub(super) fn read(url: &str) -> Result<Place, RedisConfigError> {
     let (scheme, rest) = url.split_once("://").unwrap_or_default();
     match scheme.split_once('+') {
         Some((base, "sentinel")) => watched(base, rest).map(Place::Sentinel),
+        Some((base, "cluster")) => seeds(base, rest).map(Place::Cluster),
         _ => Ok(Place::Server(Server::new(parse(url)?))),
     }
 }
@@ -66,6 +78,19 @@ fn watched(base: &str, rest: &str) -> Result<Watched, RedisConfigError> {
         name: name.to_owned(),
         master: Server::new(parse(&format!("{base}://{login}master/{database}"))?).info,
     })
+}
+
+/// Reads `[[user]:password@]host[:port],…`.
+fn seeds(base: &str, rest: &str) -> Result<Seeds, RedisConfigError> {
+    let (login, hosts, path) = parts(rest);
+    if !path.is_empty() {
+        let what = "a cluster has no databases; remove what follows the hosts";
+        return Err(RedisConfigError::Url(what.into()));
+    }
+    let seed = |host: &str| Ok(Server::new(parse(&format!("{base}://{login}{host}"))?));
+    let nodes: Vec<Server> = hosts.split(',').map(seed).collect::<Result<_, _>>()?;
+    let any = Server::new(parse(&format!("{base}://{login}node"))?).info;
+    Ok(Seeds { nodes, any })
 }
 
 /// The login with its `@`, the hosts, and the path without its first `/`.
@@ -131,6 +156,14 @@ impl Server {
         Self::new(info.clone().set_addr(address))
     }
 
+    /// The host that it is reached at; empty if by a socket.
+    pub(super) fn host(&self) -> String {
+        match self.info.addr() {
+            ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => host.clone(),
+            _ => String::new(),
+        }
+    }
+
     /// Whether connections to it are encrypted.
     pub(super) fn is_encrypted(&self) -> bool {
         is_encrypted(&self.info)
@@ -148,7 +181,15 @@ impl Place {
         match self {
             Self::Server(server) => server.is_encrypted(),
             Self::Sentinel(watched) => is_encrypted(&watched.master),
+            Self::Cluster(seeds) => is_encrypted(&seeds.any),
         }
+    }
+}
+
+impl std::fmt::Display for Seeds {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<&str> = self.nodes.iter().map(|node| &*node.name).collect();
+        write!(f, "the cluster of {}", names.join(", "))
     }
 }
 
@@ -176,11 +217,13 @@ mod tests {
                 "valkeys+sentinel://u:hush@a,[::1],b:1/main/2",
                 "master \"main\" of the sentinels at a:26379, ::1:26379, b:1",
             ),
+            ("rediss+cluster://u:hush@a,[::1]:7,b:1", "the cluster of a:6379, ::1:7, b:1"),
         ] {
             let place = read(url).unwrap();
             let called = match &place {
                 Place::Server(server) => server.name.clone(),
                 Place::Sentinel(watched) => watched.to_string(),
+                Place::Cluster(seeds) => seeds.to_string(),
             };
             assert_eq!(called, name);
             assert!(!format!("{place:?}").contains("hush"), "{place:?}");
@@ -204,6 +247,10 @@ mod tests {
             "redis+sentinel://:hush@a:x/main",
             "redis+sentinel://:hush@a/main/three",
             "http+sentinel://:hush@a/main",
+            "redis+cluster://:hush@a,b/2",
+            "redis+cluster://:hush@a,,b",
+            "redis+cluster://:hush@",
+            "http+cluster://:hush@a",
             "redis+other://:hush@a",
         ] {
             let said = read(url).unwrap_err().to_string();

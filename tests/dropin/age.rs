@@ -1,0 +1,69 @@
+//! F31: connections have an age, and calls do not notice.
+
+use std::time::Instant;
+
+use tidegate::proto::RateLimitRequest;
+use tidegate::proto::rate_limit_service_client::RateLimitServiceClient;
+use tokio_stream::StreamExt as _;
+use tonic::transport::Endpoint;
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_client::HealthClient;
+
+use crate::relay::Relay;
+use crate::support::ask::request;
+use crate::support::process::PATIENCE;
+use crate::{FIVE, Site};
+
+fn endpoint(address: &str) -> Endpoint {
+    Endpoint::from_shared(format!("http://{address}")).expect("an address")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f31_clients_are_sent_elsewhere_and_no_call_fails() {
+    let Some(site) = Site::new(&[("a.yaml", FIVE)]) else { return };
+    let launch = site.launch().env("GRPC_MAX_CONNECTION_AGE", "100ms");
+    let service = launch.env("GRPC_MAX_CONNECTION_AGE_GRACE", "20s").start();
+    let relay = Relay::to(&service.grpc).await;
+    let channel = endpoint(&relay.address).connect_lazy();
+    let mut client = RateLimitServiceClient::new(channel);
+    let asked: RateLimitRequest = request("t", "[other=x]");
+    let (start, mut calls) = (Instant::now(), 0);
+    while relay.connections() < 5 {
+        match client.should_rate_limit(asked.clone()).await {
+            Ok(_) => calls += 1,
+            // This client gives up what it has not sent yet when it is sent
+            // elsewhere; Envoy and gRPC's own clients then send it there.
+            Err(status) if format!("{status:?}").contains("Canceled, \"connection closed\"") => {}
+            Err(status) => panic!("call {calls}, {} connections: {status:?}", relay.connections()),
+        }
+        assert!(start.elapsed() < PATIENCE, "only {} connections", relay.connections());
+    }
+    assert!(calls > 20, "{calls} calls on 5 connections");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f31_calls_that_outlast_the_grace_are_cut_off() {
+    let Some(site) = Site::new(&[("a.yaml", FIVE)]) else { return };
+    let launch = site.launch().env("GRPC_MAX_CONNECTION_AGE", "100ms");
+    let service = launch.env("GRPC_MAX_CONNECTION_AGE_GRACE", "100ms").start();
+    let channel = endpoint(&service.grpc).connect().await.expect("a connection");
+    let mut health = HealthClient::new(channel);
+    let about = HealthCheckRequest { service: "ratelimit".into() };
+    let mut watch = health.watch(about).await.expect("a watch").into_inner();
+    assert!(watch.next().await.is_some_and(|first| first.is_ok()));
+    let cut = tokio::time::timeout(PATIENCE, watch.next()).await.expect("an end");
+    assert!(cut.is_some_and(|end| end.is_err()), "cut off");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f31_by_default_connections_stay() {
+    let Some(site) = Site::new(&[("a.yaml", FIVE)]) else { return };
+    let launch = site.launch().env("GRPC_MAX_CONNECTION_AGE", "0");
+    let service = launch.start();
+    let relay = Relay::to(&service.grpc).await;
+    let mut client = RateLimitServiceClient::new(endpoint(&relay.address).connect_lazy());
+    for _ in 0..200 {
+        client.should_rate_limit(request("t", "[other=x]")).await.expect("an answer");
+    }
+    assert_eq!(relay.connections(), 1);
+}

@@ -1,0 +1,201 @@
+//! Clusters of Redis and of Valkey: limits are kept to the unit.
+
+use std::collections::BTreeSet;
+
+use tidegate::proto::rate_limit_response::Code;
+use tidegate::proto::rate_limit_service_client::RateLimitServiceClient;
+use tidegate::proto::{RateLimitRequest, RateLimitResponse};
+use tokio::task::JoinSet;
+use tonic::transport::Channel;
+
+use crate::cluster::{Cluster, Kind};
+use crate::process::Running;
+use crate::redis::RedisServer;
+use crate::{EXACT, answers, ask, serve, serve_rules, start_on};
+
+/// Each algorithm with a limit of 300 in a span that does not end or refill
+/// during a test. A lockout locks at the last.
+pub const RULES: &str = "\
+domain: t
+descriptors:
+  - {key: fixed, rate_limit: {window: 3000d, requests_per_unit: 300, align: first_hit}}
+  - {key: log, rate_limit: {algorithm: sliding_window_log, limit: 300, window: 3000d}}
+  - {key: counter, rate_limit: {algorithm: sliding_window_counter, limit: 300, window: 3000d}}
+  - {key: bucket, rate_limit: {algorithm: token_bucket, burst: 300, rate: 1/50d}}
+  - {key: gcra, rate_limit: {algorithm: gcra, burst: 300, rate: 1/50d}}
+  - {key: lockout, rate_limit: {algorithm: lockout, max_attempts: 301, window: 3000d, lockout: 3000d}}
+";
+pub const ADMITTED: usize = 300;
+pub const KEYS: [&str; 6] = ["fixed", "log", "counter", "bucket", "gcra", "lockout"];
+
+/// Makes so many calls and gives how many passed.
+async fn caller(channel: Channel, key: &'static str, value: &'static str, calls: usize) -> usize {
+    let mut client = RateLimitServiceClient::new(channel);
+    let mut admitted = 0;
+    for _ in 0..calls {
+        let request = ask::request("t", &format!("[{key}={value}]"));
+        let response = client.should_rate_limit(request).await.expect("an answer").into_inner();
+        admitted += usize::from(response.overall_code() == Code::Ok);
+    }
+    admitted
+}
+
+/// So many callers on each of the replicas, all on one counter at once.
+pub async fn storm(
+    channels: &[Channel],
+    (key, value): (&'static str, &'static str),
+    callers: usize,
+    calls: usize,
+) -> usize {
+    let mut tasks = JoinSet::new();
+    for channel in channels.iter().cycle().take(callers * channels.len()) {
+        tasks.spawn(caller(channel.clone(), key, value, calls));
+    }
+    tasks.join_all().await.into_iter().sum()
+}
+
+pub async fn channels(replicas: &[Running]) -> Vec<Channel> {
+    let mut channels = Vec::new();
+    for replica in replicas {
+        channels.push(replica.channel().await);
+    }
+    channels
+}
+
+async fn four_processes_share_limits(kind: Kind) {
+    let Some(cluster) = Cluster::start_with(kind, 3, &[]) else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let replicas =
+        [(); 4].map(|()| start_on(&cluster, serve_rules(RULES, "20s", &cluster.url(), &directory)));
+    let channels = channels(&replicas).await;
+    for key in KEYS {
+        assert_eq!(storm(&channels, (key, "one"), 64, 4).await, ADMITTED, "{key}");
+    }
+    let nodes = cluster.keys().into_iter().filter(|keys| !keys.is_empty()).count();
+    assert!(nodes > 1, "all on one node: {:?}", cluster.keys());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn four_processes_admit_exactly_the_limit_in_a_cluster_of_redis() {
+    four_processes_share_limits(Kind::Redis).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn four_processes_admit_exactly_the_limit_in_a_cluster_of_valkey() {
+    four_processes_share_limits(Kind::Valkey).await;
+}
+
+/// Two rates each, which must share a slot, and every algorithm. The amounts are
+/// more than F22 takes.
+const MANY: &str = "\
+domain: t
+descriptors:
+  - {key: fixed, rate_limit: {window: 3000d, requests_per_unit: 300, align: first_hit}}
+  - {key: log, rate_limit: {algorithm: sliding_window_log, limit: 300, window: 3000d}}
+  - {key: counter, rate_limit: {algorithm: sliding_window_counter, limit: 300, window: 3000d}}
+  - {key: bucket, rate_limit: {algorithm: token_bucket, burst: 300, rate: 1/50d}}
+  - {key: gcra, rate_limit: {algorithm: gcra, burst: 300, rate: 1/50d}}
+  - {key: two, rate_limit: {rates: [{window: 2000d, limit: 300, align: first_hit}, {window: 3000d, limit: 900, align: first_hit}]}}
+";
+const MANY_KEYS: [&str; 6] = ["fixed", "log", "counter", "bucket", "gcra", "two"];
+
+/// A request with 20 descriptors of all kinds.
+pub fn twenty() -> RateLimitRequest {
+    let one = |nth: usize| format!("[{}={}]", MANY_KEYS[nth % MANY_KEYS.len()], nth);
+    ask::request("t", &(0..20).map(one).collect::<Vec<_>>().join(", "))
+}
+
+pub fn left(response: &RateLimitResponse) -> BTreeSet<u32> {
+    assert_eq!(response.statuses.len(), 20);
+    response.statuses.iter().map(|status| status.limit_remaining).collect()
+}
+
+/// F22.
+#[tokio::test(flavor = "multi_thread")]
+async fn f22_twenty_descriptors_in_as_many_slots_are_counted_while_slots_move() {
+    let Some(cluster) = Cluster::start_with(Kind::Redis, 3, &[]) else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let gate = start_on(&cluster, serve_rules(MANY, "20s", &cluster.url(), &directory));
+    let mut client = RateLimitServiceClient::new(gate.channel().await);
+    for nth in 1..=50 {
+        let response = client.should_rate_limit(twenty()).await.expect("an answer").into_inner();
+        assert_eq!(left(&response), BTreeSet::from([300 - nth]), "{response:?}");
+    }
+    let keys = cluster.keys();
+    assert!(keys.iter().all(|keys| !keys.is_empty()), "a node has none: {keys:?}");
+
+    // Every slot of the first node that is in use goes to the second one.
+    let slots: BTreeSet<u16> = keys[0].iter().map(|key| cluster.slot(key)).collect();
+    let moving = std::thread::scope(|scope| {
+        let mover = scope.spawn(|| {
+            for &slot in &slots {
+                cluster.begin_move(slot, 0, 1);
+                while cluster.move_keys(slot, 0, 1, 1) > 0 {}
+                cluster.end_move(slot, 0, 1);
+            }
+        });
+        tokio::task::block_in_place(|| {
+            let runtime = tokio::runtime::Handle::current();
+            let mut calls = 50;
+            while !mover.is_finished() && calls < 250 {
+                calls += 1;
+                let response = runtime.block_on(client.should_rate_limit(twenty()));
+                let response = response.expect("an answer").into_inner();
+                assert_eq!(left(&response), BTreeSet::from([300 - calls]), "{response:?}");
+            }
+            calls
+        })
+    });
+    // Another process counts on, by functions.
+    let launch = serve_rules(MANY, "20s", &cluster.url(), &directory);
+    let other = start_on(&cluster, launch.args(["--redis-script", "function"]));
+    let mut client = RateLimitServiceClient::new(other.channel().await);
+    let response = client.should_rate_limit(twenty()).await.expect("an answer").into_inner();
+    assert_eq!(left(&response), BTreeSet::from([300 - moving - 1]));
+    assert_eq!(cluster.keys()[0], [""; 0], "all are gone from the first node");
+    let all: usize = cluster.keys().iter().map(Vec::len).sum();
+    assert_eq!(all, 20 + 3, "one key for each rate");
+    assert_eq!(gate.metric("tidegate_store_errors"), None, "no decision failed");
+}
+
+/// Text from callers stays in the slot of its domain, and counts by itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn crafted_text_never_leaves_its_slot() {
+    let Some(cluster) = Cluster::start_with(Kind::Redis, 3, &[]) else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let rules = "\
+domain: t
+hash_tag: domain
+descriptors:
+  - {key: three, rate_limit: {unit: year, requests_per_unit: 3}}
+";
+    let gate = start_on(&cluster, serve_rules(rules, "20s", &cluster.url(), &directory));
+    let long = "x".repeat(65_536);
+    let wild =
+        ["{b}", "}{", "}|{other}", "{}", "{", "}", "\0", "|three={x}", "%7Bb%7D", "#", &long];
+    for value in wild {
+        let mut client = RateLimitServiceClient::new(gate.channel().await);
+        for expected in EXACT {
+            let descriptors = vec![ask::entries(&[("three", value)])];
+            let request = RateLimitRequest { domain: "t".into(), descriptors, hits_addend: 1 };
+            let response = client.should_rate_limit(request).await.expect("an answer");
+            assert_eq!(ask::answer(response.get_ref()), expected, "{value:.20}");
+        }
+    }
+    let mut keys = cluster.keys();
+    keys.retain(|keys| !keys.is_empty());
+    assert_eq!(keys.len(), 1, "more than one node: {keys:?}");
+    assert_eq!(keys[0].len(), wild.len(), "{keys:?}");
+    let slots: BTreeSet<u16> = keys[0].iter().map(|key| cluster.slot(key)).collect();
+    assert_eq!(slots.into_iter().collect::<Vec<_>>(), [cluster.slot("{t}")]);
+}
+
+/// Without a cluster, and through Valkey: the same limits on one server.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_single_valkey_needs_no_tags() {
+    let Some(server) = RedisServer::valkey() else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let gate = serve(&server.url(), &directory).start();
+    assert_eq!(answers(&gate, "a", 4).await, EXACT);
+    assert_eq!(server.keys(), ["tidegate:1:t|three=a|fw31536000s"]);
+}
