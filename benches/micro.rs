@@ -156,7 +156,14 @@ fn plan(mode: ChargeMode, limit: Limit, values: &[&str]) -> Plan {
         key.entry("user", value);
         let key = key.finish(&limit);
         let cost = Cost::Take(Hits::new(1));
-        plan.charges.push(Charge { limit, key, cost, role: Role::Enforced, joined: false });
+        plan.charges.push(Charge {
+            limit,
+            key,
+            cost,
+            role: Role::Enforced,
+            joined: false,
+            lease: None,
+        });
     }
     plan
 }

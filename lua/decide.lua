@@ -1,21 +1,23 @@
 -- Decides requests in order; each sees what those before it did.
 --
 -- KEYS: the keys of all charges in order. ARGV[1]: a MessagePack array of
--- integers: now (microseconds; 0 for the clock of Redis), then for each request
+-- integers: now (microseconds; 0 for the clock of Redis; below 0 for that clock
+-- as well, and nothing is given back from the moment -now on), then for each request
 --   number of groups
 -- and for each group of charges, which pass together or not at all,
 --   quota passes (0 or 1), number of charges
 -- and for each charge
 --   role (0 enforced, 1 shadow, 2 quota), cost (0 a check, below 0 a refund),
 --   number of the algorithm, its parameters.
--- Reply: a MessagePack array of, for each request, five integers for each
+-- Reply: a MessagePack array of now and, for each request, five integers for each
 -- charge (see `step`); or, for a request that cannot be decided, one text that
 -- says why. Such a request has no effect; the others of the batch do.
 local args, keys = cmsgpack.unpack(ARGV[1]), KEYS
-local now, slack = args[1], 0
-if now == 0 then
-  local time = redis.call('TIME')
+local now, slack, late = args[1], 0, false
+if now <= 0 then
+  local time, due = redis.call('TIME'), -now
   now = time[1] * 1000000 + time[2]
+  late = due > 0 and now >= due
 else
   -- A given clock may stand still while that of Redis goes on. Nothing but
   -- `now` decides whether a state is still valid, so keys outlive it.
@@ -25,7 +27,7 @@ end
 local algorithms = {}
 -- Each key is read once and written once, however many charges name it.
 local slots, slot_keys, slot_algorithms, used = {}, {}, {}, 0
-local reply, said = {}, 0
+local reply, said = { now }, 1
 -- Of the request in hand: each charge's slot, where it begins in `args`, and
 -- where each group does.
 local charged, places, groups = {}, {}, {}
@@ -124,6 +126,7 @@ while at <= size do
           slots[key], slot_keys[slot], slot_algorithms[slot] = slot, key, algorithm
         end
       end
+      if late and args[at + 1] < 0 then args[at + 1] = REFUND_OF_NOTHING end
       charged[i], places[i] = slot, at
       at = at + 3 + algorithm.parameters
     end

@@ -214,7 +214,14 @@ impl Limiter {
             writer.entry("", key);
             let key = writer.finish_as(tag);
             let limit = if self.limits.len() > 1 { limit.refusing_for_free() } else { *limit };
-            plan.charges.push(Charge { limit, key, cost, role: Role::Enforced, joined: false });
+            plan.charges.push(Charge {
+                limit,
+                key,
+                cost,
+                role: Role::Enforced,
+                joined: false,
+                lease: None,
+            });
         }
         let verdicts = self.store.decide(&plan).await?;
         let strictest = Verdict::strictest(&verdicts).map(|(_, verdict)| verdict);

@@ -50,6 +50,9 @@ use crate::transport::rls::Rls;
 use crate::transport::tls::{Tls, TlsError};
 use crate::transport::workers::{self, Terms};
 
+/// How long the end of the process waits for leases to be given back.
+const LEASES_GO_BACK_WITHIN: Duration = Duration::from_secs(1);
+
 /// Why the service cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -245,6 +248,7 @@ impl App {
             let metrics = self.decider.metrics().per_second_store.clone();
             supervision.spawn(supervise::watch_per_second(metrics, health));
         }
+        let decider = Arc::clone(&self.decider);
         let mut background = start_background(self.followed, self.decider);
         if let Some(tls) = tls {
             background.spawn(tls.follow());
@@ -273,6 +277,11 @@ impl App {
             ended?;
         } else {
             tracing::warn!("the grace time is over, calls in flight are cut off");
+        }
+        if let Store::Redis(redis) = decider.store() {
+            // Those that cannot be given back in time run out.
+            let _ =
+                timeout(LEASES_GO_BACK_WITHIN, redis.return_leases(decider.clock().pinned())).await;
         }
         tracing::info!("stopped");
         Ok(())

@@ -8,6 +8,7 @@ use std::str::FromStr;
 use super::reports::ReportOptions;
 use crate::decide;
 use crate::policy::LoadOptions;
+use crate::store::near::NearConfig;
 use crate::store::redis::{Credentials, ScriptRuntime, Tls};
 use crate::transport::age::Age;
 use crate::transport::listen::{HostPort, Listen};
@@ -96,6 +97,8 @@ pub struct StoreOptions {
     pub deadline: Span,
     /// What counters in memory may take.
     pub memory_limit: ByteSize,
+    /// The near cache in front of Redis, if there is one.
+    pub near: Option<NearConfig>,
 }
 
 /// Where counters of limits of one second live.
@@ -209,6 +212,15 @@ impl ByteSize {
         ("B", 1),
     ];
 
+    /// An amount that may be too small for counters; `None` if it is none.
+    pub fn any(text: &str) -> Option<Self> {
+        let (number, factor) = Self::UNITS
+            .iter()
+            .find_map(|(name, factor)| text.strip_suffix(name).map(|number| (number, *factor)))
+            .unwrap_or((text, 1));
+        number.trim_end().parse::<u64>().ok()?.checked_mul(factor).map(Self)
+    }
+
     /// The amount in bytes.
     pub const fn get(self) -> u64 {
         self.0
@@ -224,17 +236,8 @@ impl FromStr for ByteSize {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (number, factor) = Self::UNITS
-            .iter()
-            .find_map(|(name, factor)| text.strip_suffix(name).map(|number| (number, *factor)))
-            .unwrap_or((text, 1));
-        number
-            .trim_end()
-            .parse::<u64>()
-            .ok()
-            .and_then(|number| number.checked_mul(factor))
-            .filter(|bytes| *bytes >= Self::LEAST)
-            .map(Self)
+        Self::any(text)
+            .filter(|size| size.0 >= Self::LEAST)
             .ok_or_else(|| "expected an amount like 256MiB or 1GB, at least 1MiB".into())
     }
 }

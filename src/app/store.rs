@@ -39,6 +39,7 @@ pub(super) fn open(options: &StoreOptions, threads: &Threads) -> Result<Store, S
             batch_max: options.lanes.batch,
             queue_max: options.lanes.queue,
             threads: threads.handles().to_vec(),
+            near: options.near,
             ..own
         }
     };

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use crate::decide::Decider;
 use crate::store::Store;
+use crate::store::lease::LeaseUsage;
 use crate::store::memory::{MemoryStore, Usage};
+use crate::store::near::NearUsage;
 
 /// A pause between two steps. With 16 shards each, all 256 shards have their
 /// turn every 4 s: often enough for gauges, and no step is noticed.
@@ -20,19 +22,32 @@ const SHARDS_PER_STEP: usize = 16;
 pub async fn run(decider: Arc<Decider>) {
     let (store, redis) = match decider.store() {
         Store::Memory(store) => (store, None),
-        Store::Redis(redis) => (decider.fallback().store(), Some(redis.health())),
+        Store::Redis(redis) => (decider.fallback().store(), Some((redis, redis.health()))),
     };
     let mut reported_evictions = 0;
+    let mut near_before = NearUsage::default();
+    let mut leases_before = LeaseUsage::default();
     loop {
         let mut held = Usage::default();
         for first in (0..store.shards()).step_by(SHARDS_PER_STEP) {
             tokio::time::sleep(PAUSE).await;
             held = held.plus(step(&decider, store, first));
         }
-        if redis.as_ref().is_some_and(|health| health.borrow().is_up()) {
-            decider.fallback().store_is_back(decider.clock().now());
-        }
         let metrics = decider.metrics();
+        if let Some((redis, health)) = &redis {
+            if health.borrow().is_up() {
+                decider.fallback().store_is_back(decider.clock().now());
+            }
+            let near = redis.sweep().unwrap_or_default();
+            metrics.near_cache_entries.set(near.entries);
+            metrics.near_cache_evicted.inc_by(near.evicted.saturating_sub(near_before.evicted));
+            near_before = near;
+            let leases = redis.lease_usage();
+            metrics.lease_served.inc_by(leases.served.saturating_sub(leases_before.served));
+            metrics.lease_taken.inc_by(leases.taken.saturating_sub(leases_before.taken));
+            metrics.lease_returned.inc_by(leases.returned.saturating_sub(leases_before.returned));
+            leases_before = leases;
+        }
         metrics.memory_keys.set(gauge(held.keys));
         metrics.memory_bytes.set(gauge(held.bytes));
         metrics.memory_evicted.inc_by(held.evicted.saturating_sub(reported_evictions));

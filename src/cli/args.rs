@@ -2,6 +2,7 @@
 
 mod keeping;
 mod lanes;
+mod near;
 mod reaching;
 mod reporting;
 mod securing;

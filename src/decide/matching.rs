@@ -138,7 +138,8 @@ fn charge(
     for (rate, &key) in limited.keys.iter().enumerate() {
         let Some(limit) = limited.limit(rate) else { continue };
         let limit = if free { limit.refusing_for_free() } else { limit };
-        plan.charges.push(Charge { limit, key, cost, role, joined: rate > 0 });
+        let lease = limited.rule().and_then(|rule| rule.spec.lease);
+        plan.charges.push(Charge { limit, key, cost, role, joined: rate > 0, lease });
     }
 }
 

@@ -22,7 +22,7 @@ use self::matching::{Match, Matches};
 use crate::clock::Clock;
 use crate::limit::{Cost, Verdict};
 use crate::policy::{Domain, Policies};
-use crate::store::{ChargeMode, HashTag, Partial, Plan, Role, Store, StoreError, Verdicts};
+use crate::store::{Answer, ChargeMode, HashTag, Partial, Plan, Role, Store, StoreError, Verdicts};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::series::Counters;
 use crate::units::Hits;
@@ -126,10 +126,10 @@ impl Decider {
             Start::Asked(asked) => asked,
         };
         let Asked { domain, matches, mut plan } = asked;
-        let verdicts = match self.store.decide(&plan).await {
-            Ok(verdicts) => {
-                self.count(domain, request, &matches, &plan, &verdicts, |_| true);
-                verdicts
+        let verdicts = match self.store.answer(&plan).await {
+            Ok(answer) => {
+                self.count(domain, request, &matches, &plan, &answer, |_| true);
+                answer.verdicts
             }
             Err(error) => self.without_store(domain, request, &matches, &mut plan, error)?,
         };
@@ -167,9 +167,9 @@ impl Decider {
         self.set_time(&mut plan);
         match &self.store {
             Store::Memory(store) => {
-                let verdicts = store.decide(&plan);
-                self.count(domain, request, &matches, &plan, &verdicts, |_| true);
-                Start::Decided(self.decision(request, &matches, &plan, &verdicts))
+                let answer = Answer::from(store.decide(&plan));
+                self.count(domain, request, &matches, &plan, &answer, |_| true);
+                Start::Decided(self.decision(request, &matches, &plan, &answer.verdicts))
             }
             Store::Redis(_) => Start::Asked(Asked { domain, matches, plan }),
         }
@@ -237,9 +237,11 @@ impl Decider {
         request: &Request<'_>,
         matches: &Matches<'_>,
         plan: &Plan,
-        verdicts: &Verdicts,
+        answer: &Answer,
         decided: impl Fn(usize) -> bool,
     ) {
+        let near_hits = answer.near.iter().filter(|near| **near).count();
+        self.metrics.near_cache_hits.inc_by(near_hits as u64);
         let mut next = 0;
         for (found, descriptor) in matches.iter().zip(&request.descriptors) {
             let Match::Limited(limited) = found else { continue };
@@ -249,7 +251,7 @@ impl Decider {
                 continue;
             }
             let (Some(charges), Some(verdicts)) =
-                (plan.charges.get(own.clone()), verdicts.get(own))
+                (plan.charges.get(own.clone()), answer.verdicts.get(own.clone()))
             else {
                 return;
             };
@@ -263,6 +265,9 @@ impl Decider {
                 Some(rule) => rule.counters(&domain.name, &descriptor.entries, &self.metrics),
             };
             stats.record(limit, near, charge.cost, &verdict, limited.shadow());
+            if answer.is_near(own.start + rate) {
+                stats.record_near(limit, charge.cost, &verdict);
+            }
         }
     }
 
@@ -303,8 +308,9 @@ impl Decider {
         }
         let is_local = |charge| modes.get(charge) == Some(&FailureMode::Local);
         let decided = |charge| is_known(charge) || is_local(charge);
-        self.count(domain, request, matches, plan, &verdicts, decided);
-        Ok(verdicts)
+        let answer = Answer::from(verdicts);
+        self.count(domain, request, matches, plan, &answer, decided);
+        Ok(answer.verdicts)
     }
 
     /// A request that is refused takes nothing, where that is the rule, also of

@@ -128,8 +128,15 @@ impl Rate {
         self.moment(from.saturating_add(units.div_ceil(self.refill))).since(now)
     }
 
+    /// How long so many hits, at most the capacity, take to come back, up to a
+    /// whole tick.
+    pub fn time_for(&self, hits: Hits) -> Span {
+        let ticks = self.units(hits).div_ceil(self.refill);
+        Span::from_micros(ticks.saturating_mul(self.tick.as_micros()))
+    }
+
     /// How long an empty bucket takes to fill.
-    pub(super) const fn fill_time(&self) -> Span {
+    pub const fn fill_time(&self) -> Span {
         Span::from_micros(self.full_ticks().saturating_mul(self.tick.as_micros()))
     }
 }

@@ -8,6 +8,7 @@ mod address;
 mod algorithm;
 mod amount;
 mod domains;
+mod lease;
 mod limit;
 mod rates;
 mod span;
@@ -159,11 +160,14 @@ impl Lowering<'_> {
 
     fn rule(&mut self, raw: &RawDescriptor, limit: &RawRateLimit) -> Option<RuleSpec> {
         self.check_replaces(limit);
-        let grant = self.grant(limit)?;
+        let grant = self.grant(limit);
+        let lease = self.lease(limit, grant.as_ref());
+        let grant = grant?;
         let name = |text: &str| Arc::from(text);
         Some(RuleSpec {
             path: self.path().join(" > ").into(),
             grant,
+            lease,
             name: name(limit.name.text()),
             replaces: limit.replaces.iter().map(|replace| name(replace.name.text())).collect(),
             shadow_mode: raw.shadow_mode.is_set(),
@@ -190,7 +194,8 @@ impl Lowering<'_> {
         let unlimited = raw.unlimited.given().map(|field| ("unlimited", field.at));
         let name = raw.name.given().map(|field| ("name", field.at));
         let replaces = raw.replaces.first().map(|replace| ("replaces", replace.at));
-        let found = unlimited.into_iter().chain(name).chain(replaces);
+        let lease = raw.lease.given().map(|field| ("lease", field.at));
+        let found = unlimited.into_iter().chain(name).chain(replaces).chain(lease);
         for (name, at) in found.chain(raw.addresses.present()) {
             let message =
                 format!("{name} has a meaning only in a rule, and this limit stands alone");

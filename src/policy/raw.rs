@@ -7,7 +7,7 @@ mod limit;
 
 use std::sync::Arc;
 
-pub use limit::{RawAddresses, RawLimit, RawRateLimit, RawReplace};
+pub use limit::{RawAddresses, RawLease, RawLimit, RawRateLimit, RawReplace};
 
 use super::fault::{Place, Position};
 

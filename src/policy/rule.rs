@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::failure_mode::FailureMode;
 use super::naming::Naming;
 use crate::limit::{Limit, Unit};
-use crate::store::Tag;
+use crate::store::{LeaseTerms, Tag};
 use crate::telemetry::metrics::{Metrics, RuleStats};
 use crate::telemetry::series::Counters;
 
@@ -31,6 +31,8 @@ pub struct RuleSpec {
     pub path: Arc<str>,
     /// What it grants.
     pub grant: Grant,
+    /// How hot keys take hits in advance, if they do.
+    pub lease: Option<LeaseTerms>,
     /// The name that answers carry and that `replaces` refers to; may be empty.
     pub name: Arc<str>,
     /// Names of the rules of the same request that this one displaces.

@@ -95,6 +95,12 @@ impl Tag {
 }
 
 impl KeyBuf {
+    /// A buffer of one key, whose bytes come from another.
+    pub fn of(key: &[u8]) -> (Self, KeyRef) {
+        let buf = Self { bytes: SmallVec::from_slice(key) };
+        (buf, KeyRef { start: 0, end: offset(key.len()) })
+    }
+
     /// The bytes of a key.
     pub fn get(&self, key: KeyRef) -> &[u8] {
         self.bytes.get(key.start as usize..key.end as usize).unwrap_or_default()

@@ -4,7 +4,9 @@ mod error;
 mod hash_tag;
 mod health;
 pub mod key;
+pub mod lease;
 pub mod memory;
+pub mod near;
 pub mod redis;
 
 use smallvec::SmallVec;
@@ -16,9 +18,19 @@ pub use error::{Cause, Known, Outage, Partial, StoreError};
 pub use hash_tag::HashTag;
 pub use health::{Circuit, Masters, StoreHealth};
 pub use key::{KeyBuf, KeyRef, KeyWriter, Tag};
+pub use lease::LeaseTerms;
 
 /// One verdict per charge of a [`Plan`], in its order.
 pub type Verdicts = SmallVec<[Verdict; 4]>;
+
+/// What a store says to a plan.
+#[derive(Clone, Debug, Default)]
+pub struct Answer {
+    /// The verdicts.
+    pub verdicts: Verdicts,
+    /// Which of them came from the near cache; empty if none did.
+    pub near: SmallVec<[bool; 4]>,
+}
 
 /// How the charges of one request hang together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -55,6 +67,8 @@ pub struct Charge {
     pub role: Role,
     /// It is one more rate of the rule that the charge before it belongs to.
     pub joined: bool,
+    /// How it takes hits in advance while its key is hot, if it does.
+    pub lease: Option<LeaseTerms>,
 }
 
 /// Charges that are decided together: they pass together, or none consumes
@@ -167,9 +181,17 @@ impl Store {
     /// When the store could not decide; nothing is known of the charges then,
     /// but for those that [`StoreError::Partial`] tells of.
     pub async fn decide(&self, plan: &Plan) -> Result<Verdicts, StoreError> {
+        self.answer(plan).await.map(|answer| answer.verdicts)
+    }
+
+    /// The same, and where the verdicts come from.
+    ///
+    /// # Errors
+    /// When the store could not decide; nothing is known of the charges then.
+    pub async fn answer(&self, plan: &Plan) -> Result<Answer, StoreError> {
         match self {
-            Self::Memory(store) => Ok(store.decide(plan)),
-            Self::Redis(store) => store.decide(plan).await,
+            Self::Memory(store) => Ok(store.decide(plan).into()),
+            Self::Redis(store) => store.answer(plan).await,
         }
     }
     /// Gives back what the parts of a refused request took that were decided,
@@ -187,5 +209,19 @@ impl Store {
             Self::Memory(_) => false,
             Self::Redis(store) => store.is_clustered(),
         }
+    }
+}
+
+impl From<Verdicts> for Answer {
+    /// An answer of the store itself.
+    fn from(verdicts: Verdicts) -> Self {
+        Self { verdicts, near: SmallVec::new() }
+    }
+}
+
+impl Answer {
+    /// Whether the near cache decided a charge.
+    pub fn is_near(&self, charge: usize) -> bool {
+        self.near.get(charge).copied().unwrap_or_default()
     }
 }

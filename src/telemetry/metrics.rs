@@ -81,6 +81,18 @@ pub struct Metrics {
     pub store: StoreMetrics,
     /// The same of the store for limits of one second, where there is another.
     pub per_second_store: StoreMetrics,
+    /// Limits answered by the near cache.
+    pub near_cache_hits: IntCounter,
+    /// Refusals that the near cache knows.
+    pub near_cache_entries: IntGauge,
+    /// Refusals that the near cache gave up to stay within its bound.
+    pub near_cache_evicted: IntCounter,
+    /// Requests served from leases.
+    pub lease_served: IntCounter,
+    /// Hits leased.
+    pub lease_taken: IntCounter,
+    /// Leased hits given back.
+    pub lease_returned: IntCounter,
     /// Keys held by the memory store.
     pub memory_keys: IntGauge,
     /// Bytes held by the memory store, estimated.
@@ -93,6 +105,7 @@ pub struct Metrics {
 struct RuleMetrics {
     total_hits: IntCounterVec,
     over_limit: IntCounterVec,
+    over_limit_with_local_cache: IntCounterVec,
     near_limit: IntCounterVec,
     within_limit: IntCounterVec,
     shadow_mode: IntCounterVec,
@@ -103,6 +116,7 @@ struct RuleMetrics {
 pub struct RuleStats {
     total_hits: IntCounter,
     over_limit: IntCounter,
+    over_limit_with_local_cache: IntCounter,
     near_limit: IntCounter,
     within_limit: IntCounter,
     shadow_mode: IntCounter,
@@ -176,6 +190,24 @@ impl Metrics {
                 "per_second_",
                 "the store for limits of one second, if there is another",
             ),
+            near_cache_hits: make.counter(
+                "tidegate_near_cache_hits",
+                "Limits that were known to refuse, so that the store was not asked",
+            ),
+            near_cache_entries: make
+                .gauge("tidegate_near_cache_entries", "Refusals that the near cache knows"),
+            near_cache_evicted: make.counter(
+                "tidegate_near_cache_evicted",
+                "Refusals that the near cache gave up while it still believed them",
+            ),
+            lease_served: make.counter(
+                "tidegate_lease_served",
+                "Requests that passed by hits leased before, so that the store was not asked",
+            ),
+            lease_taken: make
+                .counter("tidegate_lease_taken", "Hits that the store counted in advance"),
+            lease_returned: make
+                .counter("tidegate_lease_returned", "Leased hits that were given back unused"),
             memory_keys: make.gauge("tidegate_memory_keys", "Counters held in memory"),
             memory_bytes: make.gauge("tidegate_memory_bytes", "Memory held by counters, estimated"),
             memory_evicted: make.counter(
@@ -221,6 +253,10 @@ impl Metrics {
         RuleStats {
             total_hits: self.rules.total_hits.with_label_values(labels),
             over_limit: self.rules.over_limit.with_label_values(labels),
+            over_limit_with_local_cache: self
+                .rules
+                .over_limit_with_local_cache
+                .with_label_values(labels),
             near_limit: self.rules.near_limit.with_label_values(labels),
             within_limit: self.rules.within_limit.with_label_values(labels),
             shadow_mode: self.rules.shadow_mode.with_label_values(labels),
@@ -269,6 +305,10 @@ impl RuleMetrics {
         Self {
             total_hits: rule("total_hits", "Hits asked of a rule, whatever came of them"),
             over_limit: rule("over_limit", "Hits above the limit of a rule"),
+            over_limit_with_local_cache: rule(
+                "over_limit_with_local_cache",
+                "Hits above the limit of a rule that the near cache refused",
+            ),
             near_limit: rule("near_limit", "Hits in the last fifth of a rule's limit"),
             within_limit: rule("within_limit", "Hits within the limit of a rule"),
             shadow_mode: rule("shadow_mode", "Hits over the limit that shadow mode let pass"),
@@ -289,13 +329,26 @@ impl RuleStats {
             self.near_limit.inc_by(after.minus(near.max(before)).get());
             return;
         }
-        let over = after.minus(limit.max(before));
+        let over = over(limit, hits, verdict);
         self.over_limit.inc_by(over.get());
         self.near_limit.inc_by(limit.minus(near.max(before)).get());
         if shadow {
             self.shadow_mode.inc_by(over.get());
         }
     }
+
+    /// Counts a refusal by the near cache, which is counted like any other as well.
+    pub fn record_near(&self, limit: Hits, cost: Cost, verdict: &Verdict) {
+        if let Cost::Take(hits) = cost {
+            self.over_limit_with_local_cache.inc_by(over(limit, hits, verdict).get());
+        }
+    }
+}
+
+/// The part of `hits` that is above the limit.
+fn over(limit: Hits, hits: Hits, verdict: &Verdict) -> Hits {
+    let before = limit.minus(verdict.remaining_before);
+    before.plus(hits).minus(limit.max(before))
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod failures;
 mod faults;
 mod fields;
 mod files;
+mod leases;
 mod rates;
 mod vectors;
 

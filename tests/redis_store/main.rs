@@ -7,7 +7,9 @@ mod exactness;
 mod expiry;
 mod faults;
 mod functions;
+mod leases;
 mod malformed;
+mod near;
 mod permissions;
 mod script_cache;
 mod tls;
@@ -29,7 +31,12 @@ use tidegate::units::Span;
 /// A store that waits for slow machines, so that a test fails for no other
 /// reason than the one it is about.
 fn patient(url: impl Into<String>) -> RedisConfig {
-    RedisConfig { deadline: Span::from_secs(20), lanes: lanes(2), ..RedisConfig::new(url) }
+    RedisConfig {
+        deadline: Span::from_secs(20),
+        lanes: lanes(2),
+        near: None,
+        ..RedisConfig::new(url)
+    }
 }
 
 fn lanes(number: usize) -> NonZeroUsize {

@@ -6,4 +6,5 @@ mod support;
 
 mod clients;
 mod example;
+mod near;
 mod rates;

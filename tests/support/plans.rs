@@ -56,7 +56,7 @@ impl PlanExt for Plan {
         let mut key = self.keys.writer("test");
         key.entry("name", name);
         let key = key.finish(&limit);
-        self.charges.push(Charge { limit, key, cost, role, joined: false });
+        self.charges.push(Charge { limit, key, cost, role, joined: false, lease: None });
         self
     }
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, ValueEnum};
 
 use super::lanes::Lanes;
+use super::near::Near;
 use super::reaching::Reaching;
 use super::topology::Topology;
 use crate::app::{ByteSize, StoreArg, StoreOptions};
@@ -91,6 +92,8 @@ pub(super) struct Keeping {
     memory_limit: ByteSize,
     #[command(flatten)]
     reaching: Reaching,
+    #[command(flatten)]
+    near: Near,
     #[command(flatten)]
     topology: Topology,
     #[command(flatten)]
@@ -210,6 +213,7 @@ impl Keeping {
             key_prefix: self.key_prefix,
             deadline: self.store_deadline,
             memory_limit: self.memory_limit,
+            near: self.near.config(),
         })
     }
 }

@@ -19,6 +19,17 @@ const DEFAULT_MAX_ATTEMPTS: u32 = 10;
 const DEFAULT_ATTEMPT_WINDOW: Span = Span::from_secs(60);
 const DEFAULT_LOCKOUT: Span = Span::from_secs(300);
 
+/// What a limit shares its rule with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beside {
+    /// Nothing that matters to it.
+    Nothing,
+    /// Further rates.
+    OtherRates,
+    /// Hot keys take hits in advance.
+    Lease,
+}
+
 impl Lowering<'_> {
     /// What a `rate_limit` grants. `None` after a fault.
     pub(super) fn grant(&mut self, raw: &RawRateLimit) -> Option<Grant> {
@@ -38,7 +49,9 @@ impl Lowering<'_> {
             Field::Absent => {
                 let algorithm = self.algorithm(&raw.limit.algorithm)?;
                 self.check_addresses(&raw.addresses, &[algorithm]);
-                Some(vec![self.quota(&raw.limit, algorithm, false)?])
+                let leases = raw.lease.given().is_some();
+                let beside = if leases { Beside::Lease } else { Beside::Nothing };
+                Some(vec![self.quota(&raw.limit, algorithm, beside)?])
             }
             Field::Given(rates) => self.rates(raw, rates),
             Field::Faulty => None,
@@ -48,7 +61,8 @@ impl Lowering<'_> {
     /// Like the reference, accepts `requests_per_unit` and a meaningless unit.
     fn check_unlimited(&mut self, raw: &RawRateLimit) {
         let rates = raw.rates.given().map(|rates| ("rates", rates.at));
-        let others = raw.limit.present().chain(raw.addresses.present()).chain(rates);
+        let lease = raw.lease.given().map(|lease| ("lease", lease.at));
+        let others = raw.limit.present().chain(raw.addresses.present()).chain(rates).chain(lease);
         for (name, at) in others {
             let what = match name {
                 "requests_per_unit" => continue,
@@ -62,18 +76,18 @@ impl Lowering<'_> {
         }
     }
 
-    /// One limit; one of `several` on the same rule, maybe.
+    /// One limit, with what stands beside it on the same rule.
     pub(super) fn quota(
         &mut self,
         raw: &RawLimit,
         algorithm: Algorithm,
-        several: bool,
+        beside: Beside,
     ) -> Option<Quota> {
         if !self.check_fields(raw, algorithm) {
             return None;
         }
         match algorithm {
-            Algorithm::FixedWindow => self.fixed_window(raw, several),
+            Algorithm::FixedWindow => self.fixed_window(raw, beside),
             Algorithm::SlidingWindowLog => self.sliding_log(raw),
             Algorithm::SlidingWindowCounter => self.sliding_counter(raw),
             Algorithm::TokenBucket => self.token_bucket(raw),
@@ -82,10 +96,10 @@ impl Lowering<'_> {
         }
     }
 
-    fn fixed_window(&mut self, raw: &RawLimit, several: bool) -> Option<Quota> {
+    fn fixed_window(&mut self, raw: &RawLimit, beside: Beside) -> Option<Quota> {
         let amount = self.amount(raw, Algorithm::FixedWindow);
         let align = self.align(raw, amount.map(|amount| amount.window));
-        let count_refused = self.count_refused(raw, several);
+        let count_refused = self.count_refused(raw, beside);
         let amount = amount?;
         let limit = FixedWindow::new(amount.hits(), amount.window.span());
         let limit = self.checked(limit, amount.at)?;

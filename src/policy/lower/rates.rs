@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::Lowering;
 use super::algorithm::{AMOUNTS, Algorithm};
+use super::limit::Beside;
 use crate::policy::fault::{Place, quoted};
 use crate::policy::raw::{Field, Located, RawLimit, RawRateLimit};
 use crate::policy::rule::Quota;
@@ -27,6 +28,7 @@ impl Lowering<'_> {
         }
         let mut common = Common { raw: &raw.limit, used: HashSet::new() };
         let mut algorithms = Vec::with_capacity(count);
+        let beside = if count > 1 { Beside::OtherRates } else { Beside::Nothing };
         let mut quotas = Vec::with_capacity(count);
         for rate in &rates.value {
             let said =
@@ -34,7 +36,7 @@ impl Lowering<'_> {
             let algorithm = self.algorithm(said);
             algorithms.extend(algorithm);
             let quota = algorithm.and_then(|algorithm| {
-                self.quota(&common.completed(rate, algorithm), algorithm, count > 1)
+                self.quota(&common.completed(rate, algorithm), algorithm, beside)
             });
             quotas.extend(quota.map(|quota| (rate, quota)));
         }

@@ -3,6 +3,7 @@
 use chrono_tz::{TZ_VARIANTS, Tz};
 
 use super::Lowering;
+use super::limit::Beside;
 use super::span::Window;
 use crate::limit::calendar::Calendar;
 use crate::limit::fixed_window::Align;
@@ -89,15 +90,19 @@ impl Lowering<'_> {
 
     /// A hit that is refused together with others must cost nothing: neither in
     /// a domain that charges all or nothing nor where several rates must pass.
-    pub(super) fn count_refused(&mut self, raw: &RawLimit, several: bool) -> Option<bool> {
-        let together = match self.charge {
-            ChargeMode::AllOrNothing => {
+    pub(super) fn count_refused(&mut self, raw: &RawLimit, beside: Beside) -> Option<bool> {
+        let together = match (self.charge, beside) {
+            (ChargeMode::AllOrNothing, _) => {
                 Some(("charge: all_or_nothing", "a domain that charges all or nothing counts"))
             }
-            ChargeMode::Independent if several => {
+            (ChargeMode::Independent, Beside::OtherRates) => {
                 Some(("several rates", "rates that must all pass count"))
             }
-            ChargeMode::Independent => None,
+            // They would use up what leases give back.
+            (ChargeMode::Independent, Beside::Lease) => {
+                Some(("lease", "a rule that leases counts"))
+            }
+            (ChargeMode::Independent, Beside::Nothing) => None,
         };
         match (&raw.count_refused, together) {
             (Field::Absent, together) => Some(together.is_none()),

@@ -18,6 +18,17 @@ pub struct RawRateLimit {
     pub rates: Field<Vec<RawLimit>>,
     /// How the descriptor's values are read as addresses.
     pub addresses: RawAddresses,
+    /// How hot keys take hits in advance.
+    pub lease: Field<RawLease>,
+}
+
+/// How hot keys take hits in advance.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RawLease {
+    /// The most at once, as a share of the limit: `1%`.
+    pub max_share: Field<String>,
+    /// For how long.
+    pub ttl: Field<String>,
 }
 
 /// One entry of `replaces`.

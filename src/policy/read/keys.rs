@@ -18,6 +18,8 @@ pub enum Section {
     Rate,
     /// An entry of `replaces`.
     Replace,
+    /// A `lease`.
+    Lease,
 }
 
 /// The keys of a limit: an algorithm and its fields.
@@ -45,8 +47,15 @@ const ADDRESS: &[&str] = &["ipv6_prefix", "exempt", "exempt_loopback"];
 
 impl Section {
     /// Every kind; a key that may stand in several is sent to the first of them.
-    pub const ALL: [Self; 6] =
-        [Self::Descriptor, Self::Root, Self::Address, Self::RateLimit, Self::Rate, Self::Replace];
+    pub const ALL: [Self; 7] = [
+        Self::Descriptor,
+        Self::Root,
+        Self::Address,
+        Self::RateLimit,
+        Self::Rate,
+        Self::Replace,
+        Self::Lease,
+    ];
 
     /// The keys that may stand in it.
     pub fn keys(self) -> impl Iterator<Item = &'static str> {
@@ -60,9 +69,12 @@ impl Section {
                 &["detailed_metric", "value_to_metric", "share_threshold"],
             ],
             Self::Address => [ADDRESS, &[], &[]],
-            Self::RateLimit => [&["name", "unlimited", "replaces", "rates"], LIMIT, ADDRESS],
+            Self::RateLimit => {
+                [&["name", "unlimited", "replaces", "rates", "lease"], LIMIT, ADDRESS]
+            }
             Self::Rate => [LIMIT, &[], &[]],
             Self::Replace => [&["name"], &[], &[]],
+            Self::Lease => [&["max_share", "ttl"], &[], &[]],
         };
         groups.into_iter().flatten().copied()
     }
@@ -123,9 +135,10 @@ pub fn advice(section: Section, key: &str) -> String {
 
 fn where_to(section: Section, home: Section) -> &'static str {
     match (section, home) {
-        (Section::RateLimit | Section::Rate | Section::Replace, Section::Descriptor) => {
-            "beside rate_limit, not inside"
-        }
+        (
+            Section::RateLimit | Section::Rate | Section::Replace | Section::Lease,
+            Section::Descriptor,
+        ) => "beside rate_limit, not inside",
         (Section::Address, Section::Descriptor) => "beside address, not inside",
         (_, Section::Root) => "at the top of the file, beside domain",
         (_, Section::Descriptor) => "in a descriptor, that is in an item of the list descriptors",
@@ -133,6 +146,7 @@ fn where_to(section: Section, home: Section) -> &'static str {
         (Section::Rate, Section::RateLimit) => "beside rates, not in one of them",
         (_, Section::RateLimit | Section::Rate) => "inside rate_limit",
         (_, Section::Replace) => "in an item of replaces",
+        (_, Section::Lease) => "inside lease, in a rate_limit",
     }
 }
 

@@ -3,7 +3,9 @@
 use super::keys::Section;
 use super::scalar::Meaning;
 use super::{Given, Reader, field, is_nothing};
-use crate::policy::raw::{Field, Located, RawAddresses, RawLimit, RawRateLimit, RawReplace};
+use crate::policy::raw::{
+    Field, Located, RawAddresses, RawLease, RawLimit, RawRateLimit, RawReplace,
+};
 use crate::policy::yaml::{Kind, Node};
 
 /// The largest `max_window_size`: a log keeps the moment of every hit, for each
@@ -24,6 +26,7 @@ impl Reader<'_> {
                 "name" => raw.name = self.text(name, node),
                 "replaces" => raw.replaces = self.replaces(node),
                 "rates" => raw.rates = self.rates(node),
+                "lease" => raw.lease = self.lease(node),
                 _ if self.limit_field(name, node, &mut raw.limit) => {}
                 _ if self.address_field(name, node, &mut raw.addresses) => {}
                 _ => self.unknown(Section::RateLimit, name, at),
@@ -95,6 +98,22 @@ impl Reader<'_> {
             }
         }
         raw
+    }
+
+    fn lease(&mut self, node: &Node) -> Field<RawLease> {
+        if is_nothing(node) {
+            return Field::Absent;
+        }
+        let Some(entries) = self.map("lease", node) else { return Field::Faulty };
+        let mut raw = RawLease::default();
+        for Given { name, at, node } in self.fields(Section::Lease, &entries) {
+            match name {
+                "max_share" => raw.max_share = self.text(name, node),
+                "ttl" => raw.ttl = self.text(name, node),
+                _ => self.unknown(Section::Lease, name, at),
+            }
+        }
+        Field::Given(Located { at: node.at, value: raw })
     }
 
     fn replaces(&mut self, node: &Node) -> Vec<RawReplace> {

@@ -19,6 +19,7 @@ fn on(section: Section, entry: &str) -> String {
         Section::Address => format!("descriptors: [{{address: {{{entry}}}}}]"),
         Section::RateLimit => format!("descriptors: [{{rate_limit: {{{entry}}}}}]"),
         Section::Rate => format!("descriptors: [{{rate_limit: {{rates: [{{{entry}}}]}}}}]"),
+        Section::Lease => format!("descriptors: [{{rate_limit: {{lease: {{{entry}}}}}}}]"),
         Section::Replace => format!("descriptors: [{{rate_limit: {{replaces: [{{{entry}}}]}}}}]"),
     }
 }

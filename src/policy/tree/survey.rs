@@ -85,6 +85,7 @@ mod tests {
         let spec = RuleSpec {
             path: "".into(),
             grant: Grant::Unlimited,
+            lease: None,
             name: "".into(),
             replaces: Box::default(),
             shadow_mode: false,

@@ -15,7 +15,7 @@ fn plan(mode: ChargeMode, now: Timestamp, charges: &[(&str, Limit, Cost, Role)])
         let mut writer = plan.keys.writer("d");
         writer.entry("k", name);
         let key = writer.finish(&limit);
-        plan.charges.push(Charge { limit, key, cost, role, joined: false });
+        plan.charges.push(Charge { limit, key, cost, role, joined: false, lease: None });
     }
     plan
 }

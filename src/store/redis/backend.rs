@@ -11,11 +11,11 @@ use super::config::{RedisConfig, RedisConfigError};
 use super::dial::{Link, Target};
 use super::part::{Home, Part, Share, are_per_second};
 use super::probe;
-use super::request::Manner;
+use super::request::{Manner, Said};
 use super::sentinel::Sentinels;
 use super::upstream::{Patience, Upstream};
 use super::url::{Place, Watched};
-use crate::store::{Charge, Plan, StoreError, StoreHealth, Verdicts};
+use crate::store::{Charge, Plan, StoreError, StoreHealth};
 use crate::units::Span;
 
 /// One Redis, of whatever kind.
@@ -84,7 +84,7 @@ impl Backend {
         &self,
         part: &Part<'_>,
         patience: Patience,
-    ) -> Result<Verdicts, StoreError> {
+    ) -> Result<Said, StoreError> {
         match &self.way {
             Way::Server(upstream) => {
                 let outcome = upstream.decide(part, Manner::default(), patience).await;
@@ -158,7 +158,7 @@ impl Backends {
         &self,
         share: &Share<'_>,
         patience: Patience,
-    ) -> Result<Verdicts, StoreError> {
+    ) -> Result<Said, StoreError> {
         self.at(share.home.per_second).decide(&share.part, patience).await
     }
 

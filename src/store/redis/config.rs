@@ -9,6 +9,7 @@ use super::credentials::Credentials;
 use super::runtime::ScriptRuntime;
 use super::tls::Tls;
 use super::url::{self, Place};
+use crate::store::near::NearConfig;
 use crate::units::Span;
 
 /// Where Redis is and how decisions are sent to it.
@@ -41,6 +42,8 @@ pub struct RedisConfig {
     /// runtime that the store is made in does. A decision that is asked for on a
     /// thread of [`crate::threads`] takes the connection of that thread.
     pub threads: Vec<Handle>,
+    /// Refusals that are remembered here; none if every question goes to Redis.
+    pub near: Option<NearConfig>,
     /// Another Redis for limits of one second, in the same way; of this
     /// configuration, the deadline and what lies in yet another do not count.
     pub per_second: Option<Box<RedisConfig>>,
@@ -93,6 +96,7 @@ impl RedisConfig {
             key_prefix: "tidegate:1:".into(),
             script: ScriptRuntime::default(),
             threads: Vec::new(),
+            near: Some(NearConfig::default()),
             per_second: None,
         }
     }
@@ -120,6 +124,7 @@ impl fmt::Debug for RedisConfig {
             .field("deadline", &self.deadline)
             .field("key_prefix", &self.key_prefix)
             .field("script", &self.script)
+            .field("near", &self.near)
             .finish_non_exhaustive()
     }
 }

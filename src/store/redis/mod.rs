@@ -18,6 +18,7 @@ mod credentials;
 mod dial;
 mod failure;
 mod lane;
+mod leasing;
 mod load;
 mod msgpack;
 mod parameters;
@@ -36,12 +37,14 @@ use std::sync::Arc;
 
 use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
-use super::{Partial, Plan, StoreError, StoreHealth, Verdicts};
-use crate::units::Span;
+use super::lease::LeaseUsage;
+use super::near::{NearCache, NearUsage, Rest};
+use super::{Answer, Partial, Plan, StoreError, StoreHealth, Verdicts};
+use crate::units::{Span, Timestamp};
 use backend::{Backend, Backends};
-use part::Part;
-use upstream::Patience;
+use leasing::Leasing;
 
 pub use config::{RedisConfig, RedisConfigError};
 pub use credentials::{Credentials, Password, Secret};
@@ -55,7 +58,11 @@ const PING_DEADLINE: Span = Span::from_millis(500);
 #[derive(Debug)]
 pub struct RedisStore {
     backends: Arc<Backends>,
+    near: Option<Arc<NearCache>>,
+    leasing: Arc<Leasing>,
     deadline: Span,
+    /// What gives leases back; ended when the store is dropped.
+    _tasks: JoinSet<()>,
 }
 
 impl RedisStore {
@@ -79,7 +86,12 @@ impl RedisStore {
             None => None,
         };
         let backends = Arc::new(Backends { main, per_second });
-        Ok(Self { backends, deadline: config.deadline })
+        let near = config.near.map(|config| Arc::new(NearCache::new(config)));
+        let leasing = Leasing::new(Arc::clone(&backends), near.clone(), config.deadline);
+        let leasing = Arc::new(leasing);
+        let mut tasks = JoinSet::new();
+        tasks.spawn_on(Arc::clone(&leasing).run(), &runtime);
+        Ok(Self { backends, near, leasing, deadline: config.deadline, _tasks: tasks })
     }
 
     /// Decides all charges of `plan`: atomically, if all counters are on one
@@ -93,15 +105,56 @@ impl RedisStore {
     /// When Redis did not decide, or not within the deadline;
     /// [`StoreError::Partial`] if that concerns some of the parts.
     pub async fn decide(&self, plan: &Plan) -> Result<Verdicts, StoreError> {
+        self.answer(plan).await.map(|answer| answer.verdicts)
+    }
+
+    /// The same, and where the verdicts come from.
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn answer(&self, plan: &Plan) -> Result<Answer, StoreError> {
         if plan.charges.is_empty() {
-            return Ok(Verdicts::new());
+            return Ok(Answer::default());
         }
-        match &*self.backends {
-            Backends { main, per_second: None } if !main.is_cluster() => {
-                main.decide(&Part::whole(plan), Patience::new(self.deadline)).await
+        if let Some(verdict) = self.leasing.serve(plan) {
+            return Ok(Answer::from(Verdicts::from_iter([verdict])));
+        }
+        let _forgetting = self.leasing.forgetting(plan);
+        let Some(near) = &self.near else {
+            return self.leasing.decide(plan).await.map(Answer::from);
+        };
+        let question = near.question(plan);
+        let said = match question.rest() {
+            Rest::Nothing => Ok(Verdicts::new()),
+            Rest::Everything => self.leasing.decide(plan).await,
+            Rest::Part(part) => {
+                let said = spread::decide(&self.backends, &part, None, self.deadline).await;
+                said.map(|said| said.verdicts)
             }
-            _ => spread::decide(&self.backends, plan, self.deadline).await,
+        };
+        match said {
+            Ok(said) => Ok(question.complete(said)),
+            Err(error) => Err(question.fail(error)),
         }
+    }
+
+    /// Gives back what is leased, as before the process ends. `pinned` is what a
+    /// manual clock shows, where plans follow one.
+    pub async fn return_leases(&self, pinned: Option<Timestamp>) {
+        self.leasing.end_all(pinned).await;
+    }
+
+    /// What was done with leases since the start.
+    pub fn lease_usage(&self) -> LeaseUsage {
+        self.leasing.usage()
+    }
+
+    /// Frees what is past in the near cache, and tells what it then holds; `None`
+    /// if there is no near cache.
+    pub fn sweep(&self) -> Option<NearUsage> {
+        let near = self.near.as_ref()?;
+        near.sweep();
+        Some(near.usage())
     }
 
     /// Gives back what the parts of a refused request took that were decided,

@@ -22,6 +22,8 @@ pub(super) struct Part<'p> {
     /// The moment to decide at, as in the plan.
     pub(super) now: Timestamp,
     pub(super) pinned: bool,
+    /// Nothing is given back from this moment of the clock of Redis on.
+    pub(super) due: Option<Timestamp>,
     mode: ChargeMode,
     quota_passes: bool,
 }
@@ -52,6 +54,7 @@ impl<'p> Part<'p> {
             slot: 0,
             now: plan.now,
             pinned: plan.pinned,
+            due: None,
             mode: plan.mode,
             quota_passes: plan.quota_passes,
         }
@@ -139,7 +142,7 @@ mod tests {
                 key.entry("k", &nth.to_string());
                 let key = key.finish(&limit);
                 let cost = Cost::Take(Hits::new(1));
-                plan.charges.push(Charge { limit, key, cost, role, joined: rate > 0 });
+                plan.charges.push(Charge { limit, key, cost, role, joined: rate > 0, lease: None });
             }
         }
         plan

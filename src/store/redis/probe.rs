@@ -133,6 +133,6 @@ fn question(number: u32) -> Plan {
         key.finish(&limit)
     };
     let (cost, role) = (Cost::Take(Hits::new(1)), Role::Enforced);
-    plan.charges.push(Charge { limit, key, cost, role, joined: false });
+    plan.charges.push(Charge { limit, key, cost, role, joined: false, lease: None });
     plan
 }

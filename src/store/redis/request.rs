@@ -12,7 +12,27 @@ use crate::store::{Group, Role, StoreError, Verdicts};
 use crate::units::{Hits, Span, Timestamp};
 
 /// What a caller waits for.
-pub(super) type Answer = Result<Verdicts, Refused>;
+pub(super) type Answer = Result<Said, Refused>;
+
+/// What the script said.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Said {
+    /// One verdict per charge.
+    pub(super) verdicts: Verdicts,
+    /// When it decided, by its own clock.
+    pub(super) at: Timestamp,
+}
+
+/// By which clock a request is decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Moment {
+    /// By that of Redis.
+    Now,
+    /// The same, but nothing is given back from this moment on.
+    Before(Timestamp),
+    /// At this one.
+    Pinned(Timestamp),
+}
 
 /// How a request is sent. Only in Redis Cluster is there more than one way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,8 +58,8 @@ const FOREVER: u64 = 1 << 53;
 /// A request, written out by its caller so that a lane only has to join many.
 #[derive(Debug)]
 pub(super) struct Request {
-    /// The moment to decide at, in microseconds; 0 for the clock of Redis.
-    pub(super) now: u64,
+    /// When it is decided.
+    pub(super) moment: Moment,
     /// How to send it.
     pub(super) manner: Manner,
     /// How many charges it has, and so how many keys.
@@ -74,9 +94,12 @@ impl Request {
             bytes.extend_from_slice(plan.keys.get(charge.key));
             ends.push(bytes.len());
         }
-        // A clock that stands at the epoch is a microsecond off.
-        let now = if plan.pinned { plan.now.as_micros().max(1) } else { 0 };
-        Self { now, manner, charges: plan.charges.len(), integers: count, bytes, ends, answer }
+        let moment = match plan.due {
+            _ if plan.pinned => Moment::Pinned(plan.now),
+            Some(due) => Moment::Before(due),
+            None => Moment::Now,
+        };
+        Self { moment, manner, charges: plan.charges.len(), integers: count, bytes, ends, answer }
     }
 
     /// The integers, as `MessagePack`.
@@ -101,10 +124,10 @@ impl Request {
         self.answer.is_closed()
     }
 
-    /// Answers the caller from its part of the reply.
-    pub(super) fn answer_from(self, reply: &mut Reader<'_>) {
-        let answer = read_answer(reply, self.charges);
-        self.answer(answer);
+    /// Answers the caller from its part of the reply, which was given `at`.
+    pub(super) fn answer_from(self, reply: &mut Reader<'_>, at: Timestamp) {
+        let verdicts = read_verdicts(reply, self.charges);
+        self.answer(verdicts.map(|verdicts| Said { verdicts, at }));
     }
 
     /// Answers the caller, if it still waits.
@@ -156,8 +179,20 @@ impl Integers {
     }
 }
 
+impl Moment {
+    /// Writes it as the script reads it.
+    pub(super) fn write_to(self, out: &mut Vec<u8>) {
+        match self {
+            Self::Now => put_number(out, 0),
+            Self::Before(due) => put_negative(out, due.as_micros().max(1)),
+            // A clock that stands at the epoch is a microsecond off.
+            Self::Pinned(now) => put_number(out, now.as_micros().max(1)),
+        }
+    }
+}
+
 /// Reads the part of a reply that answers a request with so many `charges`.
-fn read_answer(reply: &mut Reader<'_>, charges: usize) -> Answer {
+fn read_verdicts(reply: &mut Reader<'_>, charges: usize) -> Result<Verdicts, Refused> {
     let mut verdicts = Verdicts::with_capacity(charges);
     for nth in 0..charges {
         let allowed = match reply.item() {
@@ -200,11 +235,11 @@ mod tests {
     use crate::store::Cause;
     use crate::store::redis::msgpack::put_array;
 
-    fn answer(items: &[u8], charges: usize) -> Answer {
+    fn answer(items: &[u8], charges: usize) -> Result<Verdicts, Refused> {
         let mut bytes = Vec::new();
         put_array(&mut bytes, 0);
         bytes.extend_from_slice(items);
-        read_answer(&mut Reader::of_array(&bytes).unwrap(), charges)
+        read_verdicts(&mut Reader::of_array(&bytes).unwrap(), charges)
     }
 
     #[test]

@@ -3,8 +3,9 @@
 use deadpool_redis::redis::{Cmd, Value};
 
 use super::failure::{Failure, Refused};
-use super::msgpack::{Reader, put_array, put_number};
-use super::request::{Manner, Request, malformed};
+use super::msgpack::{Reader, put_array};
+use super::request::{Manner, Moment, Request, malformed};
+use crate::units::Timestamp;
 
 /// Most charges in one call, unless one request alone has more. Redis serves
 /// nobody else during a call, and a charge takes it about 4 us.
@@ -14,7 +15,7 @@ const MAX_CHARGES: usize = 512;
 #[derive(Debug)]
 pub(super) struct Batch {
     manner: Manner,
-    now: u64,
+    moment: Moment,
     charges: usize,
     integers: u32,
     bytes: usize,
@@ -24,9 +25,9 @@ pub(super) struct Batch {
 impl Batch {
     /// A batch of one.
     pub(super) fn new(first: Request) -> Self {
-        let (manner, now) = (first.manner, first.now);
+        let (manner, moment) = (first.manner, first.moment);
         let requests = Vec::new();
-        let mut batch = Self { manner, now, charges: 0, integers: 1, bytes: 0, requests };
+        let mut batch = Self { manner, moment, charges: 0, integers: 1, bytes: 0, requests };
         batch.push(first);
         batch
     }
@@ -43,7 +44,7 @@ impl Batch {
 
     /// Adds a request, or gives it back if it belongs into the next batch.
     pub(super) fn add(&mut self, request: Request) -> Option<Request> {
-        if request.now != self.now || self.charges + request.charges > MAX_CHARGES {
+        if request.moment != self.moment || self.charges + request.charges > MAX_CHARGES {
             return Some(request);
         }
         self.push(request);
@@ -72,7 +73,7 @@ impl Batch {
     pub(super) fn write_to(&self, command: &mut Cmd) {
         let mut argument = Vec::with_capacity(self.bytes + 16);
         put_array(&mut argument, self.integers);
-        put_number(&mut argument, self.now);
+        self.moment.write_to(&mut argument);
         command.arg(self.charges);
         for request in &self.requests {
             argument.extend_from_slice(request.body());
@@ -89,8 +90,11 @@ impl Batch {
         let Some(mut reader) = Reader::of_array(bytes) else {
             return self.fail(&Failure::harmless(malformed()));
         };
+        let Some(at) = reader.next_number().map(Timestamp::from_micros) else {
+            return self.fail(&Failure::harmless(malformed()));
+        };
         for request in self.requests {
-            request.answer_from(&mut reader);
+            request.answer_from(&mut reader, at);
         }
     }
 

@@ -12,26 +12,39 @@ use smallvec::{SmallVec, smallvec};
 use tokio::time::timeout_at;
 
 use super::backend::Backends;
-use super::part::{Share, split};
+use super::part::{Part, Share, split};
+use super::request::Said;
 use super::upstream::Patience;
 use crate::limit::{Cost, Limit, Verdict};
 use crate::store::{Charge, ChargeMode, Known, Partial, Plan, Role, StoreError, Verdicts};
-use crate::units::Span;
+use crate::units::{Span, Timestamp};
 
 /// How long giving back may take. Nobody waits for it so long.
 const PATIENCE: Span = Span::from_secs(1);
 
-/// Decides `plan`, part by part.
+/// Decides `plan`, part by part, if there is more than one. Nothing is given back
+/// from the moment `due` on.
 ///
 /// # Errors
 /// When a part could not be decided.
 pub(super) async fn decide(
     backends: &Arc<Backends>,
     plan: &Plan,
+    due: Option<Timestamp>,
     deadline: Span,
-) -> Result<Verdicts, StoreError> {
+) -> Result<Said, StoreError> {
     let patience = Patience::new(deadline);
-    let shares = split(plan, |rule| backends.home(plan, rule));
+    if let Backends { main, per_second: None } = &**backends
+        && !main.is_cluster()
+    {
+        let mut part = Part::whole(plan);
+        part.due = due;
+        return main.decide(&part, patience).await;
+    }
+    let mut shares = split(plan, |rule| backends.home(plan, rule));
+    for share in &mut shares {
+        share.part.due = due;
+    }
     if let [share] = &*shares {
         return backends.ask(share, patience).await;
     }
@@ -55,20 +68,21 @@ pub(super) async fn decide(
             }
         }
     }
-    Ok(verdicts)
+    // There is no one moment of several servers.
+    Ok(Said { verdicts, at: Timestamp::default() })
 }
 
 /// Puts the outcomes of the parts together, and tells why one has none.
 fn merge(
     plan: &Plan,
     shares: &[Share<'_>],
-    outcomes: Vec<Result<Verdicts, StoreError>>,
+    outcomes: Vec<Result<Said, StoreError>>,
 ) -> (Known, Option<StoreError>) {
     let mut known: Known = smallvec![None; plan.charges.len()];
     let mut failure = None;
     for (share, outcome) in shares.iter().zip(outcomes) {
         match outcome {
-            Ok(verdicts) => put(&mut known, &share.places, verdicts.into_iter().map(Some)),
+            Ok(said) => put(&mut known, &share.places, said.verdicts.into_iter().map(Some)),
             Err(StoreError::Partial(partial)) => {
                 put(&mut known, &share.places, partial.verdicts.into_iter());
                 failure = Some(partial.error);

@@ -15,8 +15,8 @@ use super::failure::Refused;
 use super::lane::Lane;
 use super::part::Part;
 use super::probe::Question;
-use super::request::{Manner, Request};
-use crate::store::{Cause, StoreError, Verdicts};
+use super::request::{Answer, Manner, Request};
+use crate::store::{Cause, StoreError};
 use crate::threads;
 use crate::units::Span;
 
@@ -90,7 +90,7 @@ impl Upstream {
         part: &Part<'_>,
         manner: Manner,
         patience: Patience,
-    ) -> Result<Verdicts, Refused> {
+    ) -> Answer {
         self.breaker.admit()?;
         let outcome = self.ask(part, manner, patience).await;
         match &outcome {
@@ -103,12 +103,7 @@ impl Upstream {
     }
 
     /// The same whatever the breaker says, and it is not told.
-    pub(super) async fn ask(
-        &self,
-        part: &Part<'_>,
-        manner: Manner,
-        patience: Patience,
-    ) -> Result<Verdicts, Refused> {
+    pub(super) async fn ask(&self, part: &Part<'_>, manner: Manner, patience: Patience) -> Answer {
         let (answer, answered) = oneshot::channel();
         let lane = self.lane().ok_or_else(gone)?;
         lane.submit(Request::new(part, manner, &self.key_prefix, answer))?;

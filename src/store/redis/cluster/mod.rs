@@ -25,11 +25,11 @@ use super::dial::Link;
 use super::failure::Refused;
 use super::part::Part;
 use super::probe;
-use super::request::Manner;
+use super::request::{Manner, Said};
 use super::upstream::Patience;
 use super::url::Seeds;
-use crate::store::{Cause, Known, Partial, StoreError, StoreHealth, Verdicts};
-use crate::units::Span;
+use crate::store::{Cause, Known, Partial, StoreError, StoreHealth};
+use crate::units::{Span, Timestamp};
 use topology::{Node, Topology};
 
 pub(super) use redirect::{NOT_HERE, Redirect};
@@ -112,11 +112,11 @@ impl Cluster {
         &self,
         part: &Part<'_>,
         patience: Patience,
-    ) -> Result<Verdicts, StoreError> {
+    ) -> Result<Said, StoreError> {
         let mut errand = Errand::new();
         loop {
             let (node, refused) = match self.attempt(part, &errand, patience).await? {
-                Ok(verdicts) => return Ok(verdicts),
+                Ok(said) => return Ok(said),
                 Err(refused) => refused,
             };
             let Some(redirect) = refused.redirect else { return Err(refused.error) };
@@ -135,7 +135,7 @@ impl Cluster {
         part: &Part<'_>,
         errand: &Errand,
         patience: Patience,
-    ) -> Result<Result<Verdicts, (Arc<Node>, Refused)>, StoreError> {
+    ) -> Result<Result<Said, (Arc<Node>, Refused)>, StoreError> {
         let node = match &errand.detour {
             Some(node) => Arc::clone(node),
             None => self.owner(part.slot, patience).await?,
@@ -152,11 +152,14 @@ impl Cluster {
         &self,
         groups: &[Part<'_>],
         patience: Patience,
-    ) -> Result<Verdicts, StoreError> {
-        let (mut verdicts, mut failure) = (Known::new(), None);
+    ) -> Result<Said, StoreError> {
+        let (mut verdicts, mut at, mut failure) = (Known::new(), Timestamp::default(), None);
         for group in groups {
             match Box::pin(self.decide(group, patience)).await {
-                Ok(decided) => verdicts.extend(decided.into_iter().map(Some)),
+                Ok(said) => {
+                    verdicts.extend(said.verdicts.into_iter().map(Some));
+                    at = said.at;
+                }
                 Err(error) => {
                     verdicts.extend(group.charges.iter().map(|_| None));
                     failure = Some(error);
@@ -164,7 +167,7 @@ impl Cluster {
             }
         }
         match failure {
-            None => Ok(verdicts.into_iter().flatten().collect()),
+            None => Ok(Said { verdicts: verdicts.into_iter().flatten().collect(), at }),
             Some(error) => Err(StoreError::Partial(Box::new(Partial { verdicts, error }))),
         }
     }
