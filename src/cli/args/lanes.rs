@@ -10,6 +10,7 @@ use crate::cli::values::{Value, positive};
 /// How decisions travel to Redis.
 #[derive(Clone, Copy, Debug, Args)]
 #[command(next_help_heading = "Redis")]
+#[allow(clippy::struct_field_names, reason = "they are the names of the flags")]
 pub(super) struct Lanes {
     /// Connections to each Redis server; as many as threads serve (`--threads`)
     /// unless said otherwise. More make batches smaller.
