@@ -65,7 +65,9 @@ async fn a_killed_master_is_followed_by_its_replica_under_load() {
     assert_eq!(answers(&gate, "before", 2).await, EXACT[..2]);
     // Replication is asynchronous: what was acknowledged may still be lost,
     // unless it was waited for.
-    let replicas: usize = group.master.run(&["WAIT", "1", "5000"]);
+    let mut admin = group.master.admin();
+    let _: String = admin.run(&["PING"]);
+    let replicas: usize = admin.run(&["WAIT", "1", "5000"]);
     assert_eq!(replicas, 1);
 
     let load = Load::start(&gate, |rule, answer| match rule {

@@ -28,6 +28,9 @@ fn launch(plane: &Plane) -> Launch {
 
 fn launch_at(address: &str) -> Launch {
     Launch::new(["serve", "--listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0"])
+        // That variable alone would bring the other defaults of the reference along,
+        // Redis among them.
+        .env("TIDEGATE_PROFILE", "tidegate")
         .env("CONFIG_TYPE", "GRPC_XDS_SOTW")
         .env("CONFIG_GRPC_XDS_SERVER_URL", address)
         .env("CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL", "50ms")
