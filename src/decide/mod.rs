@@ -27,11 +27,17 @@ use crate::telemetry::metrics::Metrics;
 use crate::telemetry::series::Counters;
 use crate::units::Hits;
 
+/// Most counters of one request. Redis serves nobody else while it decides a
+/// request, and so many already take it some 10 ms.
+const MAX_CHARGES: usize = 1024;
+
 /// How far a request has come.
 #[allow(clippy::large_enum_variant, reason = "it lives for a moment; a box would cost more")]
 enum Start<'s> {
     Decided(Decision<'s>),
     Asked(Asked<'s>),
+    /// It counts on so many counters.
+    TooMuch(usize),
 }
 
 /// What the store is asked for one request.
@@ -123,6 +129,7 @@ impl Decider {
     ) -> Result<Decision<'s>, StoreError> {
         let asked = match self.start(policies, request) {
             Start::Decided(decision) => return Ok(decision),
+            Start::TooMuch(sent) => return Err(StoreError::TooMuch { sent, most: MAX_CHARGES }),
             Start::Asked(asked) => asked,
         };
         let Asked { domain, matches, mut plan } = asked;
@@ -144,7 +151,7 @@ impl Decider {
     ) -> Option<Decision<'s>> {
         match self.start(policies, request) {
             Start::Decided(decision) => Some(decision),
-            Start::Asked(_) => None,
+            Start::TooMuch(_) | Start::Asked(_) => None,
         }
     }
 
@@ -163,6 +170,9 @@ impl Decider {
         let (matches, mut plan) = self.plan(domain, request);
         if plan.charges.is_empty() {
             return Start::Decided(self.decision(request, &matches, &plan, &[]));
+        }
+        if plan.charges.len() > MAX_CHARGES {
+            return Start::TooMuch(plan.charges.len());
         }
         self.set_time(&mut plan);
         match &self.store {

@@ -29,6 +29,18 @@ pub enum StoreError {
     /// The answer was not one that the script gives.
     #[error("the store answered something unexpected: {0}")]
     Protocol(String),
+    /// The request counts on more counters than one request may: deciding it
+    /// would hold up everybody else. No failure mode answers it.
+    #[error(
+        "the request counts on {sent} counters and at most {most} are allowed; send fewer \
+         descriptors at once, or give their rules fewer rates"
+    )]
+    TooMuch {
+        /// As many as it counts on.
+        sent: usize,
+        /// As many as are allowed.
+        most: usize,
+    },
     /// Some charges are decided and others could not be.
     #[error("a part of the store did not decide: {}", .0.error)]
     Partial(Box<Partial>),
@@ -137,6 +149,7 @@ impl StoreError {
             Self::Suspended(why) => why.kind(),
             Self::Overloaded(_) => "overloaded",
             Self::Protocol(_) => "protocol",
+            Self::TooMuch { .. } => "too_much",
             Self::Partial(partial) => partial.error.kind(),
         }
     }

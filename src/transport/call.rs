@@ -2,8 +2,8 @@
 //!
 //! `ShouldRateLimit` is answered here, without the layers that other calls pass:
 //! for a decision in memory those would cost more than the decision. Whatever is
-//! not an ordinary call of it (another method, compression, a message in pieces
-//! or none, one that cannot be read or decided) goes to the routes as it came, so that it
+//! not an ordinary call of it (another method, compression, no message or
+//! more than one, one that cannot be read or decided) goes to the routes as it came, so that it
 //! ends as any other.
 
 use std::convert::Infallible;
@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::{Method, Request, Response};
 use http_body::{Body, Frame, SizeHint};
@@ -30,6 +30,7 @@ const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/Sh
 const GRPC_ENCODING: &str = "grpc-encoding";
 
 const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
+const GRPC_PROTO: HeaderValue = HeaderValue::from_static("application/grpc+proto");
 
 /// Answers calls. Shared by all connections.
 #[derive(Debug)]
@@ -56,7 +57,7 @@ impl Calls {
         if self.rls.spans().is_on() || !is_direct(&request) {
             return self.route(request.map(|rest| Replayed { first: None, rest })).await;
         }
-        let first = first_data(request.body_mut()).await;
+        let first = gather(request.body_mut()).await;
         if let Some(message) = first.as_deref().and_then(direct::message) {
             if !self.rls.waits() {
                 if let Some(answer) = self.rls.answer_now(message) {
@@ -81,12 +82,29 @@ fn is_direct(request: &Request<Incoming>) -> bool {
     let headers = request.headers();
     request.uri().path() == SHOULD_RATE_LIMIT
         && request.method() == Method::POST
-        && headers.get(CONTENT_TYPE) == Some(&GRPC)
+        && headers.get(CONTENT_TYPE).is_some_and(|kind| *kind == GRPC || *kind == GRPC_PROTO)
         && !headers.contains_key(GRPC_ENCODING)
 }
 
-/// The first piece of a body, as far as it is data.
-async fn first_data(body: &mut Incoming) -> Option<Bytes> {
+/// The beginning of a body: until it is a whole message, or cannot become one.
+/// No more memory is taken than there is data; the routes would take what the
+/// prefix announces.
+async fn gather(body: &mut Incoming) -> Option<Bytes> {
+    let first = next_data(body).await?;
+    if !direct::is_incomplete(&first) {
+        return Some(first);
+    }
+    let mut gathered = BytesMut::from(first);
+    while direct::is_incomplete(&gathered)
+        && let Some(more) = next_data(body).await
+    {
+        gathered.extend_from_slice(&more);
+    }
+    Some(gathered.freeze())
+}
+
+/// The next piece of a body, if it is data.
+async fn next_data(body: &mut Incoming) -> Option<Bytes> {
     let frame = std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await?;
     frame.ok()?.into_data().ok()
 }

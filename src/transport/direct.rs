@@ -16,6 +16,7 @@ use prost::encoding::{
 };
 use smallvec::SmallVec;
 
+use super::grpc::MAX_MESSAGE;
 use super::wire;
 use crate::decide::{Applied, Decision, Descriptor, Request, Settings, Status};
 
@@ -28,6 +29,14 @@ pub fn message(data: &[u8]) -> Option<&[u8]> {
     let (prefix, message) = data.split_first_chunk::<PREFIX_LEN>()?;
     let [0, length @ ..] = *prefix else { return None };
     (usize::try_from(u32::from_be_bytes(length)).ok()? == message.len()).then_some(message)
+}
+
+/// Whether `data` is the beginning of a plain message that may be read.
+pub fn is_incomplete(data: &[u8]) -> bool {
+    let Some((prefix, message)) = data.split_first_chunk::<PREFIX_LEN>() else { return true };
+    let [0, length @ ..] = *prefix else { return false };
+    let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
+    message.len() < length && length <= MAX_MESSAGE
 }
 
 /// Reads a request that can be decided, if it is an ordinary one.
@@ -329,6 +338,18 @@ mod tests {
             let expected = wire::response(decision(), &settings).encode_to_vec();
             let written = answer(decision(), &settings);
             prop_assert_eq!(message(&written), Some(&*expected));
+        }
+    }
+
+    #[test]
+    fn a_message_is_waited_for_as_long_as_it_may_come() {
+        for beginning in [&[][..], &[0, 0, 0], &[0, 0, 0, 0, 2], &[0, 0, 0, 0, 2, 8]] {
+            assert!(is_incomplete(beginning), "{beginning:?}");
+        }
+        let others: [&[u8]; 4] =
+            [&[0, 0, 0, 0, 0], &[0, 0, 0, 0, 1, 8, 9], &[1, 0, 0, 0, 9], &[0, 0, 64, 0, 1, 8]];
+        for other in others {
+            assert!(!is_incomplete(other), "{other:?}");
         }
     }
 

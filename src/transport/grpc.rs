@@ -10,6 +10,7 @@ use tonic::server::NamedService;
 use tonic::service::Routes;
 use tonic::{Code, Status};
 use tonic_health::ServingStatus;
+use tonic_health::pb::health_server::HealthServer;
 use tonic_health::server::{HealthReporter, HealthService};
 
 use super::rls::Rls;
@@ -19,6 +20,10 @@ use crate::proto::rate_limit_service_server::{RateLimitServiceServer, SERVICE_NA
 
 /// Largest message that is read, in bytes.
 pub const MAX_MESSAGE: usize = 4 << 20;
+
+/// The same of other calls than `ShouldRateLimit`. Memory for a message is taken
+/// when its length is announced, so whoever announces much must not get it.
+const MAX_OTHER_MESSAGE: usize = 64 << 10;
 
 /// The names that health knows: the server as a whole, the name that
 /// envoyproxy/ratelimit uses, and the service.
@@ -66,12 +71,12 @@ impl Health {
 /// # Errors
 /// If the descriptors built into the program cannot be read.
 pub fn services(rls: Rls, health: &Health) -> Result<Routes, Box<tonic_reflection::server::Error>> {
-    let admin = AdminServer::new(rls.clone()).max_decoding_message_size(MAX_MESSAGE);
+    let admin = AdminServer::new(rls.clone()).max_decoding_message_size(MAX_OTHER_MESSAGE);
     let rls = RateLimitServiceServer::new(rls).max_decoding_message_size(MAX_MESSAGE);
     let health = HealthService::from_health_reporter(health.0.clone());
     Ok(Routes::new(TooLarge(rls))
         .add_service(TooLarge(admin))
-        .add_service(tonic_health::pb::health_server::HealthServer::new(health))
+        .add_service(HealthServer::new(health).max_decoding_message_size(MAX_OTHER_MESSAGE))
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?)
         .prepare())

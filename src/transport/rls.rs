@@ -147,6 +147,11 @@ impl Rls {
     }
 
     fn undecided(&self, error: &StoreError) -> Status {
+        if let StoreError::TooMuch { .. } = error {
+            self.decider.metrics().errors.with_label_values(&["service_error"]).inc();
+            let code = if self.reference_codes { Code::Unknown } else { Code::ResourceExhausted };
+            return Status::new(code, error.to_string());
+        }
         self.decider.metrics().errors.with_label_values(&["redis_error"]).inc();
         Status::unavailable(error.to_string())
     }

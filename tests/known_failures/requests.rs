@@ -241,6 +241,26 @@ async fn f15_very_large_requests_are_refused_clearly() {
     assert_eq!(error.code(), Code::ResourceExhausted);
 }
 
+/// Each descriptor is fine and there are not too many, but each counts on
+/// several counters: Redis would serve nobody else for a tenth of a second.
+#[tokio::test]
+async fn f15_a_request_on_too_many_counters_is_refused_whatever_the_failure_mode() {
+    for kind in [Kind::Memory, Kind::Redis] {
+        let rules = "
+  - {key: rates, rate_limit: {algorithm: gcra, rates: [10/s, 100/m, 1000/h]}}";
+        let Some(service) = Setup::rules(rules).start(kind) else { return };
+        let with = |descriptors: usize| RateLimitRequest {
+            domain: "t".into(),
+            descriptors: vec![ask::entries(&[("rates", "a")]); descriptors],
+            hits_addend: 0,
+        };
+        let error = service.send(&with(400)).await.expect_err("too many counters");
+        assert_eq!(error.code(), Code::ResourceExhausted, "{error}");
+        assert!(error.message().contains("1200 counters and at most 1024"), "{error}");
+        assert_eq!(service.send(&with(5)).await.expect("an answer").statuses.len(), 5);
+    }
+}
+
 async fn a_reset_forgets_counts_blocks_and_locks(kind: Kind) {
     let service = start!(
         Setup::rules(
