@@ -2,6 +2,8 @@
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use tonic::body::Body;
 use tonic::codegen::http::{HeaderValue, Request, Response};
@@ -31,37 +33,47 @@ const HEALTH_NAMES: [&str; 3] = ["", "ratelimit", SERVICE_NAME];
 
 /// The health of the server as gRPC tells it.
 #[derive(Clone, Debug)]
-pub struct Health(HealthReporter);
+pub struct Health {
+    reporter: HealthReporter,
+    /// What was told last: those who watch hear of changes only.
+    told: Arc<AtomicU8>,
+}
+
+const SERVING: u8 = 1;
+const NOT_SERVING: u8 = 2;
 
 impl Health {
     /// A server that is not ready yet.
     pub async fn starting() -> Self {
-        let health = Self(HealthReporter::new());
+        let health = Self { reporter: HealthReporter::new(), told: Arc::default() };
         health.not_serving().await;
         health
     }
 
     /// Tells everyone, also those who watch, that calls are welcome.
     pub async fn serving(&self) {
-        self.set(ServingStatus::Serving).await;
+        self.set(SERVING, ServingStatus::Serving).await;
     }
 
     /// Tells everyone, also those who watch, to go elsewhere.
     pub async fn not_serving(&self) {
-        self.set(ServingStatus::NotServing).await;
+        self.set(NOT_SERVING, ServingStatus::NotServing).await;
     }
 
     /// Ends the calls of those who watch: they have no end of their own and
     /// would hold up the shutdown.
     pub async fn end_watches(&mut self) {
         for name in HEALTH_NAMES {
-            self.0.clear_service_status(name).await;
+            self.reporter.clear_service_status(name).await;
         }
     }
 
-    async fn set(&self, status: ServingStatus) {
+    async fn set(&self, number: u8, status: ServingStatus) {
+        if self.told.swap(number, Ordering::Relaxed) == number {
+            return;
+        }
         for name in HEALTH_NAMES {
-            self.0.set_service_status(name, status).await;
+            self.reporter.set_service_status(name, status).await;
         }
     }
 }
@@ -73,7 +85,7 @@ impl Health {
 pub fn services(rls: Rls, health: &Health) -> Result<Routes, Box<tonic_reflection::server::Error>> {
     let admin = AdminServer::new(rls.clone()).max_decoding_message_size(MAX_OTHER_MESSAGE);
     let rls = RateLimitServiceServer::new(rls).max_decoding_message_size(MAX_MESSAGE);
-    let health = HealthService::from_health_reporter(health.0.clone());
+    let health = HealthService::from_health_reporter(health.reporter.clone());
     Ok(Routes::new(TooLarge(rls))
         .add_service(TooLarge(admin))
         .add_service(HealthServer::new(health).max_decoding_message_size(MAX_OTHER_MESSAGE))
