@@ -1,15 +1,22 @@
-//! The parts of a decision, each by itself: `cargo bench --bench micro`.
+//! The parts of a decision, each by itself: `cargo bench --bench micro`. For those
+//! in Redis, `REDIS_SERVER` names another binary than `redis-server`.
 
 #![allow(missing_docs, reason = "macros of criterion")]
 
+use std::env;
 use std::fmt::Write as _;
 use std::future::Future;
 use std::hint::black_box;
+use std::net::{Ipv4Addr, TcpListener};
+use std::num::NonZeroUsize;
 use std::pin::pin;
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
-use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use futures_util::future::join_all;
 use mimalloc::MiMalloc;
 use prost::Message as _;
 use tidegate::clock::Clock;
@@ -21,10 +28,12 @@ use tidegate::policy::{LoadOptions, Policies, load_texts};
 use tidegate::proto::rate_limit_descriptor::Entry;
 use tidegate::proto::{RateLimitDescriptor, RateLimitRequest, RateLimitResponse};
 use tidegate::store::memory::MemoryStore;
+use tidegate::store::redis::{RedisConfig, RedisStore};
 use tidegate::store::{Charge, ChargeMode, KeyBuf, Plan, Role, Store};
 use tidegate::telemetry::metrics::Metrics;
 use tidegate::transport::rls::Rls;
 use tidegate::units::{Hits, Span, Timestamp};
+use tokio::runtime::{Builder, Runtime};
 
 /// That of the service.
 #[global_allocator]
@@ -262,5 +271,73 @@ fn answer(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, find, key, step, memory, wire, answer);
+/// Looked for before the server counts as one that does not start.
+const ATTEMPTS: u32 = 100;
+
+/// A server that ends with the benchmark.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended already; then both do nothing.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts Redis and connects; none if there is no Redis.
+fn start(runtime: &Runtime) -> Option<(Server, RedisStore)> {
+    let binary = env::var("REDIS_SERVER").unwrap_or_else(|_| "redis-server".into());
+    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
+    let port = free.local_addr().ok()?.port();
+    drop(free);
+    let mut command = Command::new(binary);
+    command.args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
+    command.args(["--port", &port.to_string()]).stdout(Stdio::null()).stderr(Stdio::null());
+    let server = Server(command.spawn().ok()?);
+    let config = RedisConfig {
+        lanes: NonZeroUsize::MIN,
+        deadline: Span::from_secs(5),
+        near: None,
+        ..RedisConfig::new(format!("redis://127.0.0.1:{port}"))
+    };
+    let store = runtime.block_on(async {
+        let store = RedisStore::connect(&config).ok()?;
+        for _ in 0..ATTEMPTS {
+            if store.ping().await.is_ok() {
+                return Some(store);
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        None
+    })?;
+    Some((server, store))
+}
+
+/// Each Lua script in a real Redis, batch by batch.
+fn scripts(criterion: &mut Criterion) {
+    let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let Some((_server, store)) = start(&runtime) else {
+        eprintln!("SKIPPED: there is no redis-server, nor what REDIS_SERVER names");
+        return;
+    };
+    let mut group = criterion.benchmark_group("script");
+    for (name, limit) in limits() {
+        let values = values();
+        let alone = |value: &String| plan(ChargeMode::Independent, limit, &[value]);
+        let plans: Vec<_> = values.iter().map(alone).collect();
+        for batch in [1, 16, 64] {
+            let mut batches = plans.chunks_exact(batch).cycle();
+            group.throughput(Throughput::Elements(batch as u64));
+            group.bench_function(BenchmarkId::new(name, batch), |bencher| {
+                bencher.iter(|| {
+                    let plans = batches.next().unwrap_or_default();
+                    runtime.block_on(join_all(plans.iter().map(|plan| store.decide(plan))))
+                });
+            });
+        }
+    }
+}
+
+criterion_group!(benches, find, key, step, memory, wire, answer, scripts);
 criterion_main!(benches);

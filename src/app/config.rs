@@ -1,12 +1,10 @@
 //! Where the configuration comes from, at the start and later.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use super::adopt::{Adoption, tell_slips};
 use super::options::ConfigSource;
 use super::reload::Reloader;
-use crate::decide::Decider;
 use crate::policy::{LoadError, LoadOptions, Policies, Signature, load, load_resources};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::readiness::Readiness;
@@ -84,22 +82,15 @@ impl Configuration {
 }
 
 impl Source {
-    /// What is to be followed, for `decider`.
-    pub(super) fn followed(
-        self,
-        load: LoadOptions,
-        decider: Arc<Decider>,
-        readiness: Arc<Readiness>,
-    ) -> Followed {
+    /// What is to be followed; what comes of it is put in force by `adoption`.
+    pub(super) fn followed(self, load: LoadOptions, adoption: Adoption) -> Followed {
         match self {
             Self::Files { path, seen, interval } => {
-                let reloader = Reloader::new(path, load, decider, readiness, seen);
+                let reloader = Reloader::new(path, load, adoption, seen);
                 Followed::Files { reloader, interval }
             }
             Self::Xds(options) => {
-                let origin = format!("xds://{}", options.server);
-                let client = Box::new(Client::new(*options, decider.metrics()));
-                let adoption = Adoption { decider, readiness, origin };
+                let client = Box::new(Client::new(*options, adoption.decider.metrics()));
                 Followed::Xds { client, load, adoption }
             }
         }

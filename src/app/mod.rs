@@ -23,7 +23,6 @@ pub use options::{
     ByteSize, ConfigSource, LaneOptions, Options, PerSecondOptions, StopOptions, StoreArg,
     StoreOptions,
 };
-pub use reload::Reloader;
 pub use reports::{PrometheusOptions, ReportOptions};
 pub use supervise::StoreMissing;
 
@@ -148,6 +147,7 @@ struct Grpc {
 pub async fn build(options: Options) -> Result<App, StartError> {
     let metrics = Metrics::with(options.report.metrics.clone());
     let start = Start { load: options.load, with_bad: options.start_with_bad_config };
+    let origin = options.config.to_string();
     let configuration = Configuration::first(options.config, start, &metrics)?;
     let threads = Threads::start(options.threads).map_err(StartError::Threads)?;
     let store = store::open(&options.store, &threads)?;
@@ -157,9 +157,9 @@ pub async fn build(options: Options) -> Result<App, StartError> {
     let (decider, readiness) = (Arc::new(decider), Arc::new(readiness));
     readiness.need_rules(options.healthy_with_config);
     readiness.domains(decider.policies().map_or(0, |policies| policies.len()));
+    let adoption = Adoption { decider: decider.clone(), readiness: readiness.clone(), origin };
     if let Some(error) = refused {
-        let (decider, readiness) = (decider.clone(), readiness.clone());
-        Adoption { origin: readiness.config().path, decider, readiness }.refuse(&error, None);
+        adoption.refuse(&error, None);
     }
 
     let tls = options.tls.map(Tls::load).transpose()?;
@@ -181,7 +181,7 @@ pub async fn build(options: Options) -> Result<App, StartError> {
     supervisor.tell(decider.store()).await;
     let calls = Arc::new(Calls::new(rls.clone(), grpc::services(rls.clone(), &health)?));
     let router = Http::new(rls, decider.clone(), readiness.clone())?.router();
-    let followed = source.followed(options.load, decider.clone(), readiness.clone());
+    let followed = source.followed(options.load, adoption);
     Ok(App {
         decider,
         readiness,

@@ -5,18 +5,15 @@
 //! directory was replaced, and it leaks no handles.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::adopt::Adoption;
-use crate::decide::Decider;
 use crate::policy::{LoadOptions, Signature, load};
-use crate::telemetry::readiness::Readiness;
 use crate::units::Span;
 
 /// Looks for changed policies and puts them in force.
 #[derive(Debug)]
-pub struct Reloader {
+pub(super) struct Reloader {
     path: PathBuf,
     options: LoadOptions,
     adoption: Adoption,
@@ -27,15 +24,12 @@ pub struct Reloader {
 impl Reloader {
     /// A reloader of the policies at `path`. `seen` is their signature from
     /// before they were first read, so that no change in between is missed.
-    pub fn new(
+    pub(super) fn new(
         path: PathBuf,
         options: LoadOptions,
-        decider: Arc<Decider>,
-        readiness: Arc<Readiness>,
+        adoption: Adoption,
         seen: Signature,
     ) -> Self {
-        let origin = path.display().to_string();
-        let adoption = Adoption { decider, readiness, origin };
         Self { path, options, adoption, seen, suspect: false }
     }
 

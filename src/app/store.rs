@@ -4,7 +4,7 @@ use super::StartError;
 use super::options::{PerSecondOptions, StoreArg, StoreOptions};
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
-use crate::store::redis::{Credentials, RedisConfig, RedisStore, Tls};
+use crate::store::redis::{self, Credentials, RedisConfig, RedisStore, Tls};
 use crate::threads::Threads;
 
 /// Opens the store.
@@ -52,7 +52,5 @@ pub(super) fn open(options: &StoreOptions, threads: &Threads) -> Result<Store, S
 }
 
 fn is_encrypted(place: &StoreArg) -> bool {
-    let StoreArg::Redis(url) = place else { return false };
-    let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
-    matches!(scheme.split('+').next(), Some("rediss" | "valkeys"))
+    matches!(place, StoreArg::Redis(url) if redis::is_encrypted(url))
 }

@@ -252,9 +252,9 @@ struct Answering {
     /// Most descriptors in one request.
     #[arg(
         long, env = "TIDEGATE_MAX_DESCRIPTORS", value_name = "COUNT", default_value = "1024",
-        value_parser = Value(count)
+        value_parser = Value(count::<NonZeroUsize>)
     )]
-    max_descriptors: usize,
+    max_descriptors: NonZeroUsize,
     /// Share of a limit from which metrics call hits near it.
     #[arg(
         long, env = "NEAR_LIMIT_RATIO", value_name = "RATIO", default_value = "0.8",
@@ -270,9 +270,9 @@ struct Running {
     /// How many threads serve gRPC connections; as many as there are cores
     /// unless said otherwise. A connection stays with one thread.
     #[arg(
-        long, env = "TIDEGATE_THREADS", value_name = "COUNT", value_parser = Value(count)
+        long, env = "TIDEGATE_THREADS", value_name = "COUNT", value_parser = Value(count::<NonZeroUsize>)
     )]
-    threads: Option<usize>,
+    threads: Option<NonZeroUsize>,
     /// How long calls are still answered after SIGTERM, while health already
     /// sends clients elsewhere.
     #[arg(
@@ -340,7 +340,7 @@ impl Serve {
             tls: self.securing.tls(),
             age: self.securing.age(),
             http: self.http_listen,
-            threads: self.running.threads.and_then(NonZeroUsize::new).unwrap_or_else(cores),
+            threads: self.running.threads.unwrap_or_else(cores),
             reference_codes: self.answering.reference_codes,
             decide: self.answering.settings(&self.keeping),
             store: self.keeping.options()?,
@@ -367,7 +367,7 @@ impl Answering {
             }),
             dynamic_metadata: self.dynamic_metadata,
             near_limit_ratio: self.near_limit_ratio,
-            max_descriptors: self.max_descriptors,
+            max_descriptors: self.max_descriptors.get(),
             failure_mode: keeping.failure_mode(),
             hash_tag: keeping.hash_tag(),
             replicas: keeping.replicas(),

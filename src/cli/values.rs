@@ -1,7 +1,7 @@
 //! How values on the command line and in the environment are written.
 
 use std::ffi::OsStr;
-use std::num::NonZeroUsize;
+use std::str::FromStr;
 
 use axum::http::HeaderName;
 use clap::builder::TypedValueParser;
@@ -41,7 +41,7 @@ where
 /// A parser by [`std::str::FromStr`].
 pub fn parsed<T>(text: &str) -> Result<T, String>
 where
-    T: std::str::FromStr<Err = String>,
+    T: FromStr<Err = String>,
 {
     text.parse()
 }
@@ -120,16 +120,8 @@ pub fn secret(variable: &str) -> Option<Secret> {
     (!text.is_empty()).then(|| Secret::new(text))
 }
 
-/// A count that is not zero.
-pub fn count(text: &str) -> Result<usize, String> {
-    text.parse()
-        .ok()
-        .filter(|count| *count > 0)
-        .ok_or_else(|| "expected a whole number above zero".into())
-}
-
-/// A whole number above zero.
-pub fn positive(text: &str) -> Result<NonZeroUsize, String> {
+/// A whole number above zero, as a type that has no other.
+pub fn count<N: FromStr>(text: &str) -> Result<N, String> {
     text.parse().map_err(|_| "expected a whole number above zero".into())
 }
 
@@ -180,6 +172,7 @@ mod tests {
         assert!(ratio("1.1").is_err() && ratio("NaN").is_err() && ratio("-0.1").is_err());
         assert_eq!(header_name("X-RateLimit-Limit"), Ok("X-RateLimit-Limit".into()));
         assert!(header_name("").is_err() && header_name("a b").is_err());
+        let count = count::<std::num::NonZeroUsize>;
         assert!(count("0").is_err() && count("-1").is_err());
     }
 }

@@ -36,8 +36,6 @@ const MAX_CHARGES: usize = 1024;
 enum Start<'s> {
     Decided(Decision<'s>),
     Asked(Asked<'s>),
-    /// It counts on so many counters.
-    TooMuch(usize),
 }
 
 /// What the store is asked for one request.
@@ -121,15 +119,15 @@ impl Decider {
     /// Decides `request` by `policies`.
     ///
     /// # Errors
-    /// When the store could not decide and the failure mode says to tell.
+    /// When the store could not decide and the failure mode says to tell, or the
+    /// request counts on too much.
     pub async fn decide<'s>(
         &self,
         policies: &'s Policies,
         request: &Request<'_>,
     ) -> Result<Decision<'s>, StoreError> {
-        let asked = match self.start(policies, request) {
+        let asked = match self.start(policies, request)? {
             Start::Decided(decision) => return Ok(decision),
-            Start::TooMuch(sent) => return Err(StoreError::TooMuch { sent, most: MAX_CHARGES }),
             Start::Asked(asked) => asked,
         };
         let Asked { domain, matches, mut plan } = asked;
@@ -143,15 +141,16 @@ impl Decider {
         Ok(self.decision(request, &matches, &plan, &verdicts))
     }
 
-    /// Decides `request` if that needs no waiting: [`Decider::waits`] tells.
+    /// Decides `request` if it can be and that needs no waiting:
+    /// [`Decider::waits`] tells.
     pub fn decide_now<'s>(
         &self,
         policies: &'s Policies,
         request: &Request<'_>,
     ) -> Option<Decision<'s>> {
-        match self.start(policies, request) {
+        match self.start(policies, request).ok()? {
             Start::Decided(decision) => Some(decision),
-            Start::TooMuch(_) | Start::Asked(_) => None,
+            Start::Asked(_) => None,
         }
     }
 
@@ -161,28 +160,30 @@ impl Decider {
     }
 
     /// Decides as much as needs no waiting.
-    fn start<'s>(&self, policies: &'s Policies, request: &Request<'_>) -> Start<'s> {
+    fn start<'s>(
+        &self,
+        policies: &'s Policies,
+        request: &Request<'_>,
+    ) -> Result<Start<'s>, StoreError> {
         let Some(domain) = policies.domain(request.domain) else {
             self.metrics.domain_not_found.inc_by(request.descriptors.len() as u64);
             let matches: Matches<'s> = smallvec![Match::None; request.descriptors.len()];
-            return Start::Decided(self.decision(request, &matches, &Plan::default(), &[]));
+            let decision = self.decision(request, &matches, &Plan::default(), &[]);
+            return Ok(Start::Decided(decision));
         };
-        let (matches, mut plan) = self.plan(domain, request);
+        let (matches, mut plan) = self.plan(domain, request)?;
         if plan.charges.is_empty() {
-            return Start::Decided(self.decision(request, &matches, &plan, &[]));
-        }
-        if plan.charges.len() > MAX_CHARGES {
-            return Start::TooMuch(plan.charges.len());
+            return Ok(Start::Decided(self.decision(request, &matches, &plan, &[])));
         }
         self.set_time(&mut plan);
-        match &self.store {
+        Ok(match &self.store {
             Store::Memory(store) => {
                 let answer = Answer::from(store.decide(&plan));
                 self.count(domain, request, &matches, &plan, &answer, |_| true);
                 Start::Decided(self.decision(request, &matches, &plan, &answer.verdicts))
             }
             Store::Redis(_) => Start::Asked(Asked { domain, matches, plan }),
-        }
+        })
     }
 
     /// Forgets what was counted for the descriptors of `request`, whatever they
@@ -190,14 +191,14 @@ impl Decider {
     /// number of counters.
     ///
     /// # Errors
-    /// When the store could not do it.
+    /// When the store could not do it, or that is too much at once.
     pub async fn reset(
         &self,
         policies: &Policies,
         request: &Request<'_>,
     ) -> Result<usize, StoreError> {
         let Some(domain) = policies.domain(request.domain) else { return Ok(0) };
-        let (_, mut plan) = self.plan(domain, request);
+        let (_, mut plan) = self.plan(domain, request)?;
         for charge in &mut plan.charges {
             charge.cost = Cost::Reset;
         }
@@ -206,11 +207,19 @@ impl Decider {
         self.store.decide(&plan).await.map(|verdicts| verdicts.len())
     }
 
-    /// What applies to each descriptor, and what to charge.
-    fn plan<'s>(&self, domain: &'s Domain, request: &Request<'_>) -> (Matches<'s>, Plan) {
+    /// What applies to each descriptor, and what to charge, within the bound.
+    fn plan<'s>(
+        &self,
+        domain: &'s Domain,
+        request: &Request<'_>,
+    ) -> Result<(Matches<'s>, Plan), StoreError> {
         let tag = || domain.hash_tag.unwrap_or(self.settings.hash_tag);
         let tag: Option<HashTag> = self.store.is_clustered().then(tag);
-        matching::plan(domain, request, &self.settings, tag)
+        let (matches, plan) = matching::plan(domain, request, &self.settings, tag);
+        match plan.charges.len() {
+            ..=MAX_CHARGES => Ok((matches, plan)),
+            sent => Err(StoreError::TooMuch { sent, most: MAX_CHARGES }),
+        }
     }
 
     fn set_time(&self, plan: &mut Plan) {
@@ -251,7 +260,9 @@ impl Decider {
         decided: impl Fn(usize) -> bool,
     ) {
         let near_hits = answer.near.iter().filter(|near| **near).count();
-        self.metrics.near_cache_hits.inc_by(near_hits as u64);
+        if near_hits > 0 {
+            self.metrics.near_cache_hits.inc_by(near_hits as u64);
+        }
         let mut next = 0;
         for (found, descriptor) in matches.iter().zip(&request.descriptors) {
             let Match::Limited(limited) = found else { continue };

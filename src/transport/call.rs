@@ -2,9 +2,9 @@
 //!
 //! `ShouldRateLimit` is answered here, without the layers that other calls pass:
 //! for a decision in memory those would cost more than the decision. Whatever is
-//! not an ordinary call of it (another method, compression, no message or
-//! more than one, one that cannot be read or decided) goes to the routes as it came, so that it
-//! ends as any other.
+//! not an ordinary call of it (another method, compression, no message or more
+//! than one, one that cannot be read or decided, or one that is traced) goes to
+//! the routes as it came, so that it ends as any other.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -53,12 +53,13 @@ impl Calls {
         self: Arc<Self>,
         mut request: Request<Incoming>,
     ) -> Result<Response<Reply>, Infallible> {
-        // A call that is traced has a span around it, which the routes give it.
-        if self.rls.spans().is_on() || !is_direct(&request) {
+        if !is_direct(&request) {
             return self.route(request.map(|rest| Replayed { first: None, rest })).await;
         }
         let first = gather(request.body_mut()).await;
-        if let Some(message) = first.as_deref().and_then(direct::message) {
+        // A call that is traced has a span around it, which the routes give it.
+        let message = if self.rls.spans().is_on() { None } else { first.as_deref() };
+        if let Some(message) = message.and_then(direct::message) {
             if !self.rls.waits() {
                 if let Some(answer) = self.rls.answer_now(message) {
                     return Ok(Reply::message(answer));

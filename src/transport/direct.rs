@@ -26,17 +26,20 @@ const PREFIX_LEN: usize = 5;
 
 /// The message that `data` is, if it is exactly one in plain.
 pub fn message(data: &[u8]) -> Option<&[u8]> {
-    let (prefix, message) = data.split_first_chunk::<PREFIX_LEN>()?;
-    let [0, length @ ..] = *prefix else { return None };
-    (usize::try_from(u32::from_be_bytes(length)).ok()? == message.len()).then_some(message)
+    let (prefix, message) = data.split_first_chunk()?;
+    (announced(*prefix)? == message.len()).then_some(message)
 }
 
 /// Whether `data` is the beginning of a plain message that may be read.
 pub fn is_incomplete(data: &[u8]) -> bool {
-    let Some((prefix, message)) = data.split_first_chunk::<PREFIX_LEN>() else { return true };
-    let [0, length @ ..] = *prefix else { return false };
-    let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
-    message.len() < length && length <= MAX_MESSAGE
+    let Some((prefix, message)) = data.split_first_chunk() else { return true };
+    announced(*prefix).is_some_and(|length| message.len() < length && length <= MAX_MESSAGE)
+}
+
+/// The length of a message after `prefix`, if it is plain.
+fn announced(prefix: [u8; PREFIX_LEN]) -> Option<usize> {
+    let [0, length @ ..] = prefix else { return None };
+    usize::try_from(u32::from_be_bytes(length)).ok()
 }
 
 /// Reads a request that can be decided, if it is an ordinary one.
@@ -45,15 +48,16 @@ pub fn request<'a>(message: &'a [u8], settings: &Settings) -> Option<Request<'a>
     for field in Fields(message) {
         match field? {
             (1, Field::Bytes(domain)) => request.domain = str::from_utf8(domain).ok()?,
-            (2, Field::Bytes(message)) => request.descriptors.push(descriptor(message)?),
+            // Counted before they are kept: two bytes on the wire are many here.
+            (2, Field::Bytes(message)) if request.descriptors.len() < settings.max_descriptors => {
+                request.descriptors.push(descriptor(message)?);
+            }
             (3, Field::Number(hits)) => request.hits_addend = truncated(hits),
             (1..=3, _) => return None,
             _ => {}
         }
     }
-    let count = request.descriptors.len();
-    (!request.domain.is_empty() && (1..=settings.max_descriptors).contains(&count))
-        .then_some(request)
+    (!request.domain.is_empty() && !request.descriptors.is_empty()).then_some(request)
 }
 
 fn descriptor(message: &[u8]) -> Option<Descriptor<'_>> {
@@ -65,7 +69,9 @@ fn descriptor(message: &[u8]) -> Option<Descriptor<'_>> {
     };
     for field in Fields(message) {
         match field? {
-            (1, Field::Bytes(message)) => descriptor.entries.push(entry(message)?),
+            (1, Field::Bytes(message)) if descriptor.entries.len() < wire::MAX_ENTRIES => {
+                descriptor.entries.push(entry(message)?);
+            }
             (2, Field::Bytes(message)) if descriptor.limit.is_none() => {
                 let (requests_per_unit, unit) = pair(message)?;
                 let unit = i32::from_ne_bytes(truncated(unit).to_ne_bytes());
@@ -79,7 +85,7 @@ fn descriptor(message: &[u8]) -> Option<Descriptor<'_>> {
             _ => {}
         }
     }
-    (descriptor.entries.len() <= wire::MAX_ENTRIES).then_some(descriptor)
+    Some(descriptor)
 }
 
 fn entry(message: &[u8]) -> Option<(&str, &str)> {

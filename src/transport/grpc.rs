@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tonic::body::Body;
 use tonic::codegen::http::{HeaderValue, Request, Response};
@@ -36,28 +36,25 @@ const HEALTH_NAMES: [&str; 3] = ["", "ratelimit", SERVICE_NAME];
 pub struct Health {
     reporter: HealthReporter,
     /// What was told last: those who watch hear of changes only.
-    told: Arc<AtomicU8>,
+    serving: Arc<AtomicBool>,
 }
-
-const SERVING: u8 = 1;
-const NOT_SERVING: u8 = 2;
 
 impl Health {
     /// A server that is not ready yet.
     pub async fn starting() -> Self {
-        let health = Self { reporter: HealthReporter::new(), told: Arc::default() };
-        health.not_serving().await;
+        let health = Self { reporter: HealthReporter::new(), serving: Arc::default() };
+        health.tell(false).await;
         health
     }
 
     /// Tells everyone, also those who watch, that calls are welcome.
     pub async fn serving(&self) {
-        self.set(SERVING, ServingStatus::Serving).await;
+        self.set(true).await;
     }
 
     /// Tells everyone, also those who watch, to go elsewhere.
     pub async fn not_serving(&self) {
-        self.set(NOT_SERVING, ServingStatus::NotServing).await;
+        self.set(false).await;
     }
 
     /// Ends the calls of those who watch: they have no end of their own and
@@ -68,10 +65,14 @@ impl Health {
         }
     }
 
-    async fn set(&self, number: u8, status: ServingStatus) {
-        if self.told.swap(number, Ordering::Relaxed) == number {
-            return;
+    async fn set(&self, serving: bool) {
+        if self.serving.swap(serving, Ordering::Relaxed) != serving {
+            self.tell(serving).await;
         }
+    }
+
+    async fn tell(&self, serving: bool) {
+        let status = if serving { ServingStatus::Serving } else { ServingStatus::NotServing };
         for name in HEALTH_NAMES {
             self.reporter.set_service_status(name, status).await;
         }

@@ -99,13 +99,10 @@ impl Rls {
     async fn decide(&self, message: &RateLimitRequest) -> Result<RateLimitResponse, Status> {
         let metrics = self.decider.metrics();
         let settings = self.decider.settings();
-        let request = wire::request(message, settings).map_err(|error| {
-            metrics.errors.with_label_values(&["service_error"]).inc();
-            self.refused(&error)
-        })?;
-        let policies = self.policies().inspect_err(|_| {
-            metrics.errors.with_label_values(&["service_error"]).inc();
-        })?;
+        let count = |_: &Status| metrics.errors.with_label_values(&["service_error"]).inc();
+        let request = wire::request(message, settings).map_err(|error| self.refused(&error));
+        let request = request.inspect_err(count)?;
+        let policies = self.policies().inspect_err(count)?;
         let decision = self.decider.decide(&policies, &request).await;
         let decision = decision.map_err(|error| self.undecided(&error))?;
         Ok(wire::response(decision, settings))
@@ -147,13 +144,24 @@ impl Rls {
     }
 
     fn undecided(&self, error: &StoreError) -> Status {
-        if let StoreError::TooMuch { .. } = error {
-            self.decider.metrics().errors.with_label_values(&["service_error"]).inc();
-            let code = if self.reference_codes { Code::Unknown } else { Code::ResourceExhausted };
-            return Status::new(code, error.to_string());
-        }
-        self.decider.metrics().errors.with_label_values(&["redis_error"]).inc();
-        Status::unavailable(error.to_string())
+        let too_much = matches!(error, StoreError::TooMuch { .. });
+        let kind = if too_much { "service_error" } else { "redis_error" };
+        self.decider.metrics().errors.with_label_values(&[kind]).inc();
+        self.failed(error)
+    }
+
+    fn failed(&self, error: &StoreError) -> Status {
+        let code = match error {
+            StoreError::TooMuch { .. } => self.code(Code::ResourceExhausted),
+            _ => Code::Unavailable,
+        };
+        Status::new(code, error.to_string())
+    }
+
+    /// The code of a call that was not even put to the store: `ours`, or that of
+    /// the reference for everything.
+    const fn code(&self, ours: Code) -> Code {
+        if self.reference_codes { Code::Unknown } else { ours }
     }
 
     /// Forgets counters.
@@ -165,7 +173,7 @@ impl Rls {
         let request = request.map_err(|error| self.refused(&error))?;
         let policies = self.policies()?;
         let forgotten = self.decider.reset(&policies, &request).await;
-        let counters = forgotten.map_err(|error| Status::unavailable(error.to_string()))?;
+        let counters = forgotten.map_err(|error| self.failed(&error))?;
         Ok(ResetResponse { counters: u32::try_from(counters).unwrap_or(u32::MAX) })
     }
 
@@ -173,13 +181,11 @@ impl Rls {
     fn policies(&self) -> Result<Arc<Policies>, Status> {
         // The reference's text, which its users look for.
         let none = "no rate limit configuration loaded";
-        let code = if self.reference_codes { Code::Unknown } else { Code::Unavailable };
-        self.decider.policies().ok_or_else(|| Status::new(code, none))
+        self.decider.policies().ok_or_else(|| Status::new(self.code(Code::Unavailable), none))
     }
 
     fn refused(&self, error: &RequestError) -> Status {
         let code = match error {
-            _ if self.reference_codes => Code::Unknown,
             RequestError::TooManyDescriptors { .. } | RequestError::TooManyEntries { .. } => {
                 Code::ResourceExhausted
             }
@@ -187,7 +193,7 @@ impl Rls {
             | RequestError::NoDescriptors
             | RequestError::UnknownUnit { .. } => Code::InvalidArgument,
         };
-        Status::new(code, error.to_string())
+        Status::new(self.code(code), error.to_string())
     }
 }
 

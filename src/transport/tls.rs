@@ -4,15 +4,14 @@
 use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use rustls::client::verify_server_name;
 use rustls::crypto::{CryptoProvider, ring};
-use rustls::pki_types::pem::{self, PemObject as _};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{ParsedCertificate, VerifierBuilderError, WebPkiClientVerifier};
 use rustls::{
@@ -23,6 +22,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
+
+use crate::pem::{self, PemError};
 
 /// How long a client may take to agree on how to encrypt.
 const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
@@ -46,26 +47,9 @@ pub struct TlsFiles {
 /// Why TLS cannot be spoken.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file cannot be read.
-    #[error("cannot read {what} of the gRPC server from {}: {why}", path.display())]
-    Unreadable {
-        /// Which file it is.
-        what: &'static str,
-        /// Where it is.
-        path: PathBuf,
-        /// What the system says.
-        why: io::Error,
-    },
-    /// A file holds something else.
-    #[error("{} does not have {what} of the gRPC server in PEM: {why}", path.display())]
-    NotPem {
-        /// Which file it is.
-        what: &'static str,
-        /// Where it is.
-        path: PathBuf,
-        /// What is wrong.
-        why: pem::Error,
-    },
+    /// A file is of no use.
+    #[error(transparent)]
+    File(#[from] PemError),
     /// The certificate does not go with the key, or either is not usable.
     #[error(
         "{} and {} cannot be used for the gRPC server: {why}", certificate.display(), key.display()
@@ -184,10 +168,9 @@ impl Stamps {
 
 fn server_config(files: &TlsFiles) -> Result<Arc<ServerConfig>, TlsError> {
     let provider = Arc::new(ring::default_provider());
-    let certificates = certificates("the certificate", &files.certificate)?;
-    let key = read("the private key", &files.key)?;
-    let key = PrivateKeyDer::from_pem_slice(&key)
-        .map_err(|why| not_pem("the private key", &files.key, why))?;
+    let what = "the certificate of the gRPC server";
+    let certificates = pem::certificates(&files.certificate, what)?;
+    let key = pem::private_key(&files.key, "the private key of the gRPC server")?;
     let verifier = verifier(files, &provider)?;
     let unusable = |why| TlsError::Unusable {
         certificate: files.certificate.clone(),
@@ -213,7 +196,7 @@ fn verifier(
     let Some(path) = &files.client_ca else { return Ok(None) };
     let mut roots = RootCertStore::empty();
     let failed = |why| TlsError::ClientCa { path: path.clone(), why };
-    for certificate in certificates("the CA certificates", path)? {
+    for certificate in pem::certificates(path, "the CA certificates of the gRPC server")? {
         roots.add(certificate).map_err(|_| failed(VerifierBuilderError::NoRootAnchors))?;
     }
     let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), Arc::clone(provider));
@@ -226,25 +209,6 @@ fn verifier(
 
 fn parsed_name(name: &str) -> Result<ServerName<'static>, TlsError> {
     ServerName::try_from(name.to_owned()).map_err(|_| TlsError::ClientName(name.to_owned()))
-}
-
-/// At least one certificate.
-fn certificates(what: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let bytes = read(what, path)?;
-    let found = CertificateDer::pem_slice_iter(&bytes).collect::<Result<Vec<_>, _>>();
-    let found = found.map_err(|why| not_pem(what, path, why))?;
-    if found.is_empty() {
-        return Err(not_pem(what, path, pem::Error::NoItemsFound));
-    }
-    Ok(found)
-}
-
-fn read(what: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
-    fs::read(path).map_err(|why| TlsError::Unreadable { what, path: path.to_owned(), why })
-}
-
-fn not_pem(what: &'static str, path: &Path, why: pem::Error) -> TlsError {
-    TlsError::NotPem { what, path: path.to_owned(), why }
 }
 
 /// Accepts clients whose certificate, beside being good, has a certain name.

@@ -3,7 +3,6 @@
 use std::error::Error;
 use std::time::Duration;
 
-use rustls::crypto::{CryptoProvider, ring};
 use tokio::time::timeout;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 
@@ -55,9 +54,7 @@ pub(super) async fn dial(options: &XdsOptions) -> Result<Channel, DialError> {
             .keep_alive_timeout(KEEPALIVE_TIMEOUT.min(interval));
     }
     if let Some(tls) = &options.tls {
-        // Said once, because a program that has two providers would otherwise
-        // panic where none is chosen. If one is, it stays.
-        let _ = CryptoProvider::install_default(ring::default_provider());
+        pem::choose_provider();
         endpoint = endpoint.tls_config(tls_config(tls).await?).map_err(DialError::Endpoint)?;
     }
     match timeout(CONNECT_TIMEOUT, endpoint.connect()).await {

@@ -21,7 +21,8 @@ fn endpoint(address: &str) -> Endpoint {
 #[tokio::test(flavor = "multi_thread")]
 async fn f31_clients_are_sent_elsewhere_and_no_call_fails() {
     let Some(site) = Site::new(&[("a.yaml", FIVE)]) else { return };
-    let launch = site.launch().env("GRPC_MAX_CONNECTION_AGE", "100ms");
+    // Long enough for calls on a busy machine, too.
+    let launch = site.launch().env("GRPC_MAX_CONNECTION_AGE", "500ms");
     let service = launch.env("GRPC_MAX_CONNECTION_AGE_GRACE", "20s").start();
     let relay = Relay::to(&service.grpc).await;
     let channel = endpoint(&relay.address).connect_lazy();

@@ -5,29 +5,11 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta};
 use tempfile::TempDir;
-use tidegate::proto::rate_limit_response::Code;
-use tidegate::proto::rate_limit_service_client::RateLimitServiceClient;
-use tokio::task::JoinSet;
-use tonic::transport::Channel;
 
+use crate::crowd::{ADMITTED, KEYS, RULES, channels, storm};
+use crate::http;
 use crate::process::{Launch, Running};
 use crate::redis::RedisServer;
-use crate::{ask, http};
-
-/// Each algorithm with a limit of 300 in a span that does not end or refill
-/// during a test, and how many hits it admits: a lockout locks at the last.
-const RULES: &str = "\
-domain: t
-descriptors:
-  - {key: fixed, rate_limit: {window: 3000d, requests_per_unit: 300, align: first_hit}}
-  - {key: log, rate_limit: {algorithm: sliding_window_log, limit: 300, window: 3000d}}
-  - {key: counter, rate_limit: {algorithm: sliding_window_counter, limit: 300, window: 3000d}}
-  - {key: bucket, rate_limit: {algorithm: token_bucket, burst: 300, rate: 1/50d}}
-  - {key: gcra, rate_limit: {algorithm: gcra, burst: 300, rate: 1/50d}}
-  - {key: lockout, rate_limit: {algorithm: lockout, max_attempts: 301, window: 3000d, lockout: 3000d}}
-";
-const ADMITTED: usize = 300;
-const KEYS: [&str; 6] = ["fixed", "log", "counter", "bucket", "gcra", "lockout"];
 
 /// No decision must be answered by a failure mode, however busy the machine.
 const PATIENT: [&str; 4] = ["--store-deadline", "20s", "--failure-mode", "error"];
@@ -43,35 +25,6 @@ fn replica(config: &Path, server: &RedisServer) -> Launch {
     Launch::serve(config).args(PATIENT).args(["--store", &server.url()])
 }
 
-/// Makes so many calls and gives how many passed.
-async fn caller(channel: Channel, key: &'static str, calls: usize) -> usize {
-    let mut client = RateLimitServiceClient::new(channel);
-    let mut admitted = 0;
-    for _ in 0..calls {
-        let request = ask::request("t", &format!("[{key}=one]"));
-        let response = client.should_rate_limit(request).await.expect("an answer").into_inner();
-        admitted += usize::from(response.overall_code() == Code::Ok);
-    }
-    admitted
-}
-
-/// So many callers on each of the replicas, all on one counter at once.
-async fn storm(channels: &[Channel], key: &'static str, callers: usize, calls: usize) -> usize {
-    let mut tasks = JoinSet::new();
-    for channel in channels.iter().cycle().take(callers * channels.len()) {
-        tasks.spawn(caller(channel.clone(), key, calls));
-    }
-    tasks.join_all().await.into_iter().sum()
-}
-
-async fn channels(replicas: &[Running]) -> Vec<Channel> {
-    let mut channels = Vec::new();
-    for replica in replicas {
-        channels.push(replica.channel().await);
-    }
-    channels
-}
-
 /// F28, with four processes of 64 callers each.
 #[tokio::test(flavor = "multi_thread")]
 async fn f28_four_processes_admit_exactly_the_limit() {
@@ -80,7 +33,7 @@ async fn f28_four_processes_admit_exactly_the_limit() {
     let replicas = [(); 4].map(|()| replica(&config, &server).start());
     let channels = Arc::new(channels(&replicas).await);
     for key in KEYS {
-        assert_eq!(storm(&channels, key, 64, 4).await, ADMITTED, "{key}");
+        assert_eq!(storm(&channels, (key, "one"), 64, 4).await, ADMITTED, "{key}");
     }
 }
 
@@ -125,6 +78,6 @@ async fn two_replicas_whose_clocks_differ_by_an_hour_share_one_limit() {
     assert!((apart - TimeDelta::hours(1)).abs() < TimeDelta::minutes(10), "{apart}");
     let channels = channels(&replicas).await;
     for key in KEYS {
-        assert_eq!(storm(&channels, key, 8, 25).await, ADMITTED, "{key}");
+        assert_eq!(storm(&channels, (key, "one"), 8, 25).await, ADMITTED, "{key}");
     }
 }

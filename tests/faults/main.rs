@@ -16,4 +16,4 @@ mod replies;
 mod startup;
 mod storms;
 
-use support::{ask, http, process, redis, service};
+use support::{ask, crowd, http, process, redis, service};

@@ -254,9 +254,12 @@ async fn f15_a_request_on_too_many_counters_is_refused_whatever_the_failure_mode
             descriptors: vec![ask::entries(&[("rates", "a")]); descriptors],
             hits_addend: 0,
         };
-        let error = service.send(&with(400)).await.expect_err("too many counters");
-        assert_eq!(error.code(), Code::ResourceExhausted, "{error}");
-        assert!(error.message().contains("1200 counters and at most 1024"), "{error}");
+        let asked = service.send(&with(400)).await.map(|_| ());
+        let reset = service.forget(with(400)).await.map(|_| ());
+        for error in [asked, reset].map(|outcome| outcome.expect_err("too many counters")) {
+            assert_eq!(error.code(), Code::ResourceExhausted, "{error}");
+            assert!(error.message().contains("1200 counters and at most 1024"), "{error}");
+        }
         assert_eq!(service.send(&with(5)).await.expect("an answer").statuses.len(), 5);
     }
 }

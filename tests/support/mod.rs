@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "no binary uses everything")]
 
 pub mod ask;
+pub mod crowd;
 pub mod http;
 pub mod process;
 pub mod redis;

@@ -159,9 +159,14 @@ impl Service {
     /// Forgets what was counted for descriptors of domain `t`; gives the number
     /// of counters.
     pub async fn reset(&self, text: &str) -> u32 {
-        let request = ask::request("t", text);
-        let reset = ResetRequest { domain: request.domain, descriptors: request.descriptors };
-        self.rls.forget(&reset).await.expect("an answer").counters
+        self.forget(ask::request("t", text)).await.expect("an answer")
+    }
+
+    /// The same for whatever a request asks.
+    pub async fn forget(&self, request: RateLimitRequest) -> Result<u32, Status> {
+        let RateLimitRequest { domain, descriptors, .. } = request;
+        let forgotten = self.rls.forget(&ResetRequest { domain, descriptors }).await;
+        forgotten.map(|answer| answer.counters)
     }
 
     /// The value of a metric line that begins with `series`.

@@ -8,7 +8,7 @@ use tidegate::store::{Plan, Role};
 use tidegate::units::{Hits, Span, Timestamp};
 
 use crate::cluster::{Cluster, Kind};
-use crate::cluster_limits::{ADMITTED, KEYS, RULES, channels, storm};
+use crate::crowd::{ADMITTED, KEYS, RULES, channels, storm};
 use crate::plans::{PlanExt, every_algorithm, plan};
 use crate::{serve_rules, start_on};
 

@@ -8,6 +8,8 @@ mod ask;
 mod certificates;
 #[path = "../support/cluster.rs"]
 mod cluster;
+#[path = "../support/crowd.rs"]
+mod crowd;
 #[path = "../support/http.rs"]
 mod http;
 #[path = "../support/plans.rs"]

@@ -1,13 +1,15 @@
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::*;
 use crate::clock::Clock;
-use crate::decide::Settings;
+use crate::decide::{Decider, Settings};
 use crate::policy::{Layout, Policies};
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
 use crate::telemetry::metrics::Metrics;
+use crate::telemetry::readiness::Readiness;
 
 const GOOD: &str =
     "domain: t\ndescriptors: [{key: a, rate_limit: {unit: hour, requests_per_unit: 1}}]\n";
@@ -21,13 +23,11 @@ fn reloader(path: &Path, text: &str) -> Reloader {
     let settings = Settings::default();
     let decider =
         Decider::new(Some(Policies::default()), store, Clock::default(), settings, metrics);
-    Reloader::new(
-        path.into(),
-        LoadOptions::default(),
-        Arc::new(decider),
-        Arc::new(Readiness::new(path.display().to_string())),
-        Signature::of(path, Layout::Rules),
-    )
+    let origin = path.display().to_string();
+    let readiness = Arc::new(Readiness::new(origin.clone()));
+    let adoption = Adoption { decider: Arc::new(decider), readiness, origin };
+    let seen = Signature::of(path, Layout::Rules);
+    Reloader::new(path.into(), LoadOptions::default(), adoption, seen)
 }
 
 /// Domains in force, configurations accepted and refused.

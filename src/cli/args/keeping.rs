@@ -10,7 +10,7 @@ use super::near::Near;
 use super::reaching::Reaching;
 use super::topology::Topology;
 use crate::app::{ByteSize, StoreArg, StoreOptions};
-use crate::cli::values::{Value, parsed, secret, span, truth};
+use crate::cli::values::{Value, count, parsed, secret, span, truth};
 use crate::decide::FailureMode;
 use crate::store::HashTag;
 use crate::store::redis::{Credentials, Password, ScriptRuntime};
@@ -57,7 +57,7 @@ pub(super) struct Keeping {
     /// its part.
     #[arg(
         long, env = "TIDEGATE_REPLICAS", value_name = "COUNT", default_value = "1",
-        value_parser = Value(replicas)
+        value_parser = Value(count::<NonZeroU32>)
     )]
     replicas: NonZeroU32,
     /// How long a decision may wait for the store. Envoy waits 20ms for the answer.
@@ -216,9 +216,4 @@ impl Keeping {
             near: self.near.config(),
         })
     }
-}
-
-/// A count that is not zero.
-fn replicas(text: &str) -> Result<NonZeroU32, String> {
-    text.parse().map_err(|_| "expected a whole number above zero".into())
 }

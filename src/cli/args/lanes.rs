@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use clap::Args;
 
 use crate::app::LaneOptions;
-use crate::cli::values::{Value, positive};
+use crate::cli::values::{Value, count};
 
 /// How decisions travel to Redis.
 #[derive(Clone, Copy, Debug, Args)]
@@ -16,20 +16,20 @@ pub(super) struct Lanes {
     /// unless said otherwise. More make batches smaller.
     #[arg(
         long, env = "TIDEGATE_REDIS_LANES", value_name = "COUNT",
-        value_parser = Value(positive)
+        value_parser = Value(count::<NonZeroUsize>)
     )]
     redis_lanes: Option<NonZeroUsize>,
     /// Most requests that one call of the script decides.
     #[arg(
         long, env = "TIDEGATE_REDIS_BATCH", value_name = "COUNT", default_value = "64",
-        value_parser = Value(positive)
+        value_parser = Value(count::<NonZeroUsize>)
     )]
     redis_batch: NonZeroUsize,
     /// Most requests that wait for one connection; those beyond it are answered
     /// by their failure mode at once.
     #[arg(
         long, env = "TIDEGATE_REDIS_QUEUE", value_name = "COUNT", default_value = "1024",
-        value_parser = Value(positive)
+        value_parser = Value(count::<NonZeroUsize>)
     )]
     redis_queue: NonZeroUsize,
 }

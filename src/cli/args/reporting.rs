@@ -24,9 +24,9 @@ pub(super) struct Reporting {
     /// per domain.
     #[arg(
         long, env = "TIDEGATE_MAX_METRIC_SERIES", value_name = "COUNT", default_value = "10000",
-        value_parser = Value(count)
+        value_parser = Value(count::<NonZeroUsize>)
     )]
-    max_metric_series: usize,
+    max_metric_series: NonZeroUsize,
     /// Replace dots in the metric names of rules, which otherwise split them in
     /// statsd.
     #[arg(
@@ -160,7 +160,7 @@ impl Reporting {
         });
         let labels: HashMap<_, _> = self.extra_tags.unwrap_or_default().into_iter().collect();
         let metrics = MetricOptions {
-            max_series: NonZeroUsize::new(self.max_metric_series).unwrap_or(NonZeroUsize::MIN),
+            max_series: self.max_metric_series,
             sanitizer: Sanitizer { dots: self.sanitize_metric_dots },
             labels,
             samples: statsd.is_some(),

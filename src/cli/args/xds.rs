@@ -1,6 +1,7 @@
 //! Flags about rules that a control plane sends, named as envoyproxy/ratelimit
 //! names their environment variables.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args};
@@ -241,5 +242,5 @@ fn factor(text: &str) -> Result<f64, String> {
 }
 
 fn max_message(text: &str) -> Result<usize, String> {
-    if text == "0" { Ok(DEFAULT_MAX_MESSAGE) } else { count(text) }
+    if text == "0" { Ok(DEFAULT_MAX_MESSAGE) } else { count(text).map(NonZeroUsize::get) }
 }

@@ -62,12 +62,7 @@ impl Backend {
                 return Ok(Self { way: Way::Cluster(cluster), _tasks: tasks });
             }
         };
-        let (upstream, lanes) = Upstream::new(&target, &link, config, None)?;
-        for (number, lane) in lanes.into_iter().enumerate() {
-            tasks.spawn_on(lane, config.thread(number, runtime));
-        }
-        let upstream = Arc::new(upstream);
-        tasks.spawn_on(probe::watch(Arc::clone(&upstream), config.deadline), runtime);
+        let upstream = Upstream::start(&target, &link, config, None, (&mut tasks, runtime))?;
         Ok(Self { way: Way::Server(upstream), _tasks: tasks })
     }
 

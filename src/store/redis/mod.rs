@@ -54,6 +54,11 @@ pub use tls::{Identity, Tls};
 /// How long [`RedisStore::ping`] waits: it asks whether Redis answers at all.
 const PING_DEADLINE: Span = Span::from_millis(500);
 
+/// Whether connections to the Redis at `url` are encrypted; not if it is none.
+pub fn is_encrypted(url: &str) -> bool {
+    url::read(url).is_ok_and(|place| place.is_encrypted())
+}
+
 /// Counters in Redis.
 #[derive(Debug)]
 pub struct RedisStore {

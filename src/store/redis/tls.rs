@@ -7,7 +7,6 @@ use deadpool_redis::redis::io::AsyncDNSResolver;
 use deadpool_redis::redis::{
     Client, ClientTlsConfig, ConnectionAddr, ConnectionInfo, RedisFuture, TlsCertificates,
 };
-use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::ServerName;
 
 use super::config::RedisConfigError;
@@ -56,9 +55,7 @@ impl Tls {
                 Err(RedisConfigError::ServerName(name.clone()))
             }
             _ => {
-                // Said once, because a program that has two providers would
-                // otherwise panic where none is chosen. If one is, it stays.
-                let _ = CryptoProvider::install_default(ring::default_provider());
+                pem::choose_provider();
                 Ok(())
             }
         }

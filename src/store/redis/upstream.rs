@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
 use super::breaker::Breaker;
@@ -14,7 +16,7 @@ use super::dial::{Link, Target};
 use super::failure::Refused;
 use super::lane::Lane;
 use super::part::Part;
-use super::probe::Question;
+use super::probe::{self, Question};
 use super::request::{Answer, Manner, Request};
 use crate::store::{Cause, StoreError};
 use crate::threads;
@@ -52,26 +54,29 @@ impl Patience {
 }
 
 impl Upstream {
-    /// The lanes to `target`, and the tasks that must run for them.
+    /// The lanes to `target`. What serves them is spawned into `tasks`.
     ///
     /// # Errors
     /// When no connection could ever be made.
-    pub(super) fn new(
+    pub(super) fn start(
         target: &Target,
         link: &Link,
         config: &RedisConfig,
         news: Option<Arc<News>>,
-    ) -> Result<(Self, Vec<impl Future<Output = ()> + use<>>), RedisConfigError> {
+        (tasks, runtime): (&mut JoinSet<()>, &Handle),
+    ) -> Result<Arc<Self>, RedisConfigError> {
         let breaker = Arc::new(Breaker::new(&target.name(), news.clone()));
-        let (mut lanes, mut tasks) = (Vec::new(), Vec::new());
-        for _ in 0..config.lanes.get() {
+        let mut lanes = Vec::new();
+        for number in 0..config.lanes.get() {
             let (lane, task) = Lane::new(target, link, config, &breaker)?;
             lanes.push(lane);
-            tasks.push(task);
+            tasks.spawn_on(task, config.thread(number, runtime));
         }
         let (key_prefix, question) = (config.key_prefix.as_str().into(), Question::default());
         let next = AtomicUsize::new(0);
-        Ok((Self { lanes, next, breaker, key_prefix, question, news }, tasks))
+        let upstream = Arc::new(Self { lanes, next, breaker, key_prefix, question, news });
+        tasks.spawn_on(probe::watch(Arc::clone(&upstream), config.deadline), runtime);
+        Ok(upstream)
     }
 
     /// The breaker in front of the lanes.

@@ -9,7 +9,6 @@ use tokio::time::Instant;
 use super::slots::{Range, SLOTS};
 use super::{Cluster, News};
 use crate::store::redis::dial::Target;
-use crate::store::redis::probe;
 use crate::store::redis::upstream::Upstream;
 use crate::store::redis::url::{Address, Server};
 use crate::store::{Cause, StoreError};
@@ -241,15 +240,10 @@ impl Cluster {
         let server = Server::at(address.clone(), &self.seeds.any);
         let target = Target::Server(Arc::new(server));
         let news: Arc<News> = Arc::clone(&self.news);
-        let made = Upstream::new(&target, &self.link, &self.config, Some(news));
-        let (upstream, lanes) =
-            made.map_err(|error| StoreError::unavailable(Cause::Cluster, error.to_string()))?;
         let mut tasks = JoinSet::new();
-        for (number, lane) in lanes.into_iter().enumerate() {
-            tasks.spawn_on(lane, self.config.thread(number, &self.runtime));
-        }
-        let upstream = Arc::new(upstream);
-        tasks.spawn_on(probe::watch(Arc::clone(&upstream), self.config.deadline), &self.runtime);
+        let spawner = (&mut tasks, &self.runtime);
+        let upstream = Upstream::start(&target, &self.link, &self.config, Some(news), spawner)
+            .map_err(|error| StoreError::unavailable(Cause::Cluster, error.to_string()))?;
         let (named, started) = (AtomicU64::new(0), Instant::now());
         Ok(Arc::new(Node { address, upstream, named, started, _tasks: tasks }))
     }
