@@ -1,6 +1,7 @@
 //! Compiles the wire definitions (without `protoc`) and assembles the Lua script.
 
 use std::error::Error;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
@@ -12,16 +13,15 @@ const SERVED: &[&str] = &["envoy/service/ratelimit/v3/rls.proto", "tidegate/v1/a
 const ASKED: &[&str] =
     &["envoy/service/discovery/v3/ads.proto", "ratelimit/config/ratelimit/v3/rls_conf.proto"];
 
-const LUA: &[&str] = &[
-    "prelude",
-    "limit/rate",
-    "limit/fixed_window",
-    "limit/sliding_log",
-    "limit/sliding_counter",
-    "limit/token_bucket",
-    "limit/gcra",
-    "limit/lockout",
-    "decide",
+/// The modules of the script by their number, each with the files it is made of.
+const MODULES: &[(u8, &[&str])] = &[
+    (0, &["groups"]),
+    (1, &["limit/common", "limit/fixed_window"]),
+    (2, &["limit/common", "limit/sliding_log"]),
+    (3, &["limit/common", "limit/sliding_counter"]),
+    (4, &["limit/common", "limit/rate", "limit/token_bucket"]),
+    (5, &["limit/common", "limit/rate", "limit/gcra"]),
+    (6, &["limit/common", "limit/lockout"]),
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -42,18 +42,30 @@ fn compile_protos(out: &Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// One script out of many files, each of which may use what those before it
-/// define: every algorithm is one of them, and `decide`, the last, runs them.
+/// One script out of many files. A module is a chunk that returns what it makes;
+/// all of them are branches of one function, because each function that a script
+/// makes costs at every call.
 fn assemble_lua(out: &Path) -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=lua");
-    let mut script = String::new();
-    for part in LUA {
-        let path = format!("lua/{part}.lua");
-        let source = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
-        script.push_str(&without_comments(&source));
+    let mut script = lua("prelude")?;
+    script.push_str("local function load_module(number)\nlocal function make()\n");
+    for (number, parts) in MODULES {
+        writeln!(script, "if number == {number} then")?;
+        for part in *parts {
+            script.push_str(&lua(part)?);
+        }
+        script.push_str("end\n");
     }
+    script.push_str("end\nmodules[number] = make()\nreturn modules[number]\nend\n");
+    script.push_str(&lua("decide")?);
     fs::write(out.join("decide.lua"), script)?;
     Ok(())
+}
+
+fn lua(part: &str) -> Result<String, String> {
+    let path = format!("lua/{part}.lua");
+    let source = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+    Ok(without_comments(&source))
 }
 
 /// Drops whole-line comments and indentation: they would only be sent to Redis

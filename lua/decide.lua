@@ -1,163 +1,60 @@
--- Decides requests in order; each sees what those before it did.
---
--- KEYS: the keys of all charges in order. ARGV[1]: a MessagePack array of
--- integers: now (microseconds; 0 for the clock of Redis; below 0 for that clock
--- as well, and nothing is given back from the moment -now on), then for each request
---   number of groups
+-- Decides the requests in order; each sees what those before it did. A request is
+--   the limit, the cost (0 a check, below 0 a refund)
+-- of its only charge, or
+--   0, number of groups
 -- and for each group of charges, which pass together or not at all,
 --   quota passes (0 or 1), number of charges
 -- and for each charge
---   role (0 enforced, 1 shadow, 2 quota), cost (0 a check, below 0 a refund),
---   number of the algorithm, its parameters.
+--   role (0 enforced, 1 shadow, 2 quota), cost, limit.
 -- Reply: a MessagePack array of now and, for each request, five integers for each
 -- charge (see `step`); or, for a request that cannot be decided, one text that
 -- says why. Such a request has no effect; the others of the batch do.
-local args, keys = cmsgpack.unpack(ARGV[1]), KEYS
-local now, slack, late = args[1], 0, false
-if now <= 0 then
-  local time, due = redis.call('TIME'), -now
-  now = time[1] * 1000000 + time[2]
-  late = due > 0 and now >= due
-else
-  -- A given clock may stand still while that of Redis goes on. Nothing but
-  -- `now` decides whether a state is still valid, so keys outlive it.
-  slack = 3600000
-end
-
-local algorithms = {}
--- Each key is read once and written once, however many charges name it.
-local slots, slot_keys, slot_algorithms, used = {}, {}, {}, 0
-local reply, said = { now }, 1
--- Of the request in hand: each charge's slot, where it begins in `args`, and
--- where each group does.
-local charged, places, groups = {}, {}, {}
-
--- Decides the charges `first` to `last`, of which there is more than one. A
--- group that is refused consumes nothing:
--- 1. All charges are stepped in order, each on what those before it left. The
---    caller has switched off the counting of refused hits in all of them.
--- 2. If their verdicts refuse the group, every state goes back to what it was
---    before 1, and the charges are gone through once more in order: a shadow
---    charge is stepped again, with effect, and has that verdict; one that was
---    refused in 1 keeps its verdict, and has its effect (a block) if it is
---    refused again; any other is answered as a check, or as a refund of nothing
---    if it gives something back.
--- (Its parts are inside, because each function costs at every call of the
--- script, and this is seldom needed.)
-local function together(quota_passes, first, last)
-  local function step(i, cost, into, to)
-    local slot = charged[i]
-    slot_algorithms[slot].step(slot, now, cost, args, places[i] + 3, into, to, slot_keys[slot])
-  end
-
-  local function allowed(i) return reply[said + 5 * i - 4] == 1 end
-
-  -- Any enforced charge refuses the group, and the quota charges do if there
-  -- are any and all are refused. "Quota passes" stands for one without a limit.
-  local function refused()
-    local quota, passed = quota_passes, quota_passes
-    for i = first, last do
-      local role = args[places[i]]
-      if role == 0 and not allowed(i) then return true end
-      if role == 2 then
-        quota, passed = true, passed or allowed(i)
-      end
-    end
-    return quota and not passed
-  end
-
-  local function save(i)
-    local slot, row = charged[i], {}
-    for c, column in ipairs(slot_algorithms[slot].columns) do row[c] = column[slot] end
-    return { row = row, dirty = dirty[slot] }
-  end
-
-  local function restore(i, saved)
-    local slot = charged[i]
-    for c, column in ipairs(slot_algorithms[slot].columns) do column[slot] = saved.row[c] end
-    dirty[slot] = saved.dirty
-  end
-
-  local saved = {}
-  for i = first, last do saved[i] = save(i) end
-  for i = first, last do step(i, args[places[i] + 1], reply, said + 5 * i - 5) end
-  if not refused() then return end
-
-  for i = first, last do restore(i, saved[i]) end
-  local unseen = {}
-  for i = first, last do
-    local cost = args[places[i] + 1]
-    if args[places[i]] == 1 then
-      step(i, cost, reply, said + 5 * i - 5)
-    elseif allowed(i) then
-      step(i, cost < 0 and REFUND_OF_NOTHING or 0, reply, said + 5 * i - 5)
-    else
-      local before = save(i)
-      step(i, cost, unseen, 0)
-      if unseen[1] == 1 then restore(i, before) end
-    end
-  end
-end
-
-local at, from, size = 2, 0, #args
+local at, from, size = args[2], 0, #args
+-- The key whose state is in hand, so that requests for one key that follow each
+-- other read and write it once.
+local held, owner
 while at <= size do
-  local group_count, count, failed = args[at], 0, nil
-  at = at + 1
-  for group = 1, group_count do
-    groups[group] = at
-    local first = count + 1
-    count = count + args[at + 1]
-    at = at + 2
-    for i = first, count do
-      local key, number = keys[from + i], args[at + 2]
-      local algorithm = algorithms[number]
-      if not algorithm then
-        algorithm = ALGORITHMS[number]()
-        algorithms[number] = algorithm
-      end
-      local slot = slots[key]
-      if not slot then
-        local why = algorithm.read(used + 1, key, now, args, at + 3)
-        if why then
-          failed = why
-        else
-          used = used + 1
-          slot = used
-          slots[key], slot_keys[slot], slot_algorithms[slot] = slot, key, algorithm
-        end
-      end
-      if late and args[at + 1] < 0 then args[at + 1] = REFUND_OF_NOTHING end
-      charged[i], places[i] = slot, at
-      at = at + 3 + algorithm.parameters
+  local limit, why, failed = args[at], nil, nil
+  if limit > 0 then
+    local key, cost, algorithm = keys[from + 1], args[at + 1], modules[args[limit]] or load_module(args[limit])
+    if key ~= held or algorithm ~= owner then
+      if dirty then failed = owner.write(held) end
+      dirty, held, owner = false, key, algorithm
+      why = algorithm.read(key, limit)
     end
-  end
-  from = from + count
-  if failed then
-    said = said + 1
-    reply[said] = failed
+    if why then
+      held = nil
+      reply[said + 1] = why
+      said = said + 1
+    else
+      if late and cost < 0 then cost = REFUND_OF_NOTHING end
+      algorithm.step(cost, limit, reply, said)
+      said = said + 5
+    end
+    from, at = from + 1, at + 2
   else
-    local last = 0
-    for group = 1, group_count do
-      local head, first = groups[group], last + 1
-      last = last + args[head + 1]
-      if first < last then
-        together(args[head] == 1, first, last)
-      else
-        local slot, place = charged[first], places[first]
-        local step = slot_algorithms[slot].step
-        step(slot, now, args[place + 1], args, place + 3, reply, said + 5 * first - 5, slot_keys[slot])
-      end
+    if dirty then failed = owner.write(held) end
+    dirty, held = false, nil
+    local decide_groups, count, unwritten = modules[0] or load_module(0), nil, nil
+    at, count, why, unwritten = decide_groups(at, from, said)
+    dirty = false
+    failed = failed or unwritten
+    if why then
+      reply[said + 1] = why
+      said = said + 1
+    else
+      said = said + 5 * count
     end
-    said = said + 5 * count
+    from = from + count
   end
+  -- The first write fails or none does: whatever makes Redis refuse writes (no
+  -- memory, a replica, a full disk) is settled before a script starts.
+  if failed then return { err = failed } end
 end
-
--- The first write fails or none does: whatever makes Redis refuse writes (no
--- memory, a replica, a full disk) is settled before a script starts.
-for slot = 1, used do
-  if dirty[slot] then
-    local why = slot_algorithms[slot].write(slot, slot_keys[slot], now, slack)
-    if why then return { err = why } end
-  end
+if dirty then
+  local failed = owner.write(held)
+  if failed then return { err = failed } end
 end
+-- What a request left that failed after some of its charges is not said.
+while #reply > said do reply[#reply] = nil end
 return cmsgpack.pack(reply)

@@ -2,95 +2,97 @@
 -- Parameters: limit, window, flags (1: windows start at the first hit, 2:
 -- refused hits are counted, 4: windows are those of a calendar, five bounds of
 -- which follow). Value: `count:end`, the end in microseconds.
-ALGORITHMS[1] = function()
-  local counts, stops = {}, {}
+local count, stop = 0, 0
+local counts, stops = {}, {}
+local WITH_TAIL = WHOLE .. '%s'
+-- Many keys of a batch have the same window, and reading and formatting numbers
+-- is the dearest thing that a script does beside its commands: the end of the
+-- window met last, how values with it end, and when they expire.
+local known, tail, tail_expiry = -1, '', ''
 
-  -- A value that is no state counts as a key never seen: somebody wrote over
-  -- it, so no count is left to honour, and refusing every request until an
-  -- operator finds the key would be worse than one fresh window.
-  local function read(slot, key)
-    counts[slot], stops[slot] = 0, 0
-    local value = call('GET', key)
-    if not value then return end
-    if value.err then return value.err end
-    local count, stop = match(value, '^(%d+):(%d+)$')
-    if not count then return end
-    count, stop = count + 0, stop + 0
-    if count <= MAX_HITS and stop <= MAX_EXACT then counts[slot], stops[slot] = count, stop end
+local function read(key)
+  count, stop = 0, 0
+  local value = call('GET', key)
+  if not value then return end
+  if value.err then return value.err end
+  local length = #tail
+  if length > 0 and sub(value, -length) == tail then
+    local hits = whole(sub(value, 1, -length - 1), MAX_HITS)
+    if hits then count, stop = hits, known end
+    return
   end
-
-  -- End and length of the window that `now` is in, of those between five bounds;
-  -- outside of them, of one like the nearest.
-  local function calendar_window(now, args, at)
-    local length
-    for i = at, at + 3 do
-      length = args[i + 1] - args[i]
-      if now < args[i + 1] then return args[i + 1], length end
-    end
-    return now + length, length
-  end
-
-  local function step(slot, now, cost, args, at, reply, to)
-    local limit, window, flags = args[at], args[at + 1], args[at + 2]
-    if cost == RESET then
-      counts[slot], stops[slot], dirty[slot] = 0, 0, true
-      cost = REFUND_OF_NOTHING
-    end
-    local was = stops[slot]
-    local live = was > now
-    local before = live and counts[slot] or 0
-    local stop = now + window
-    if flags >= 4 then
-      stop, window = calendar_window(now, args, at + 3)
-    elseif flags % 2 == 0 then
-      -- `%` is exact for integers below 2^53.
-      stop = stop - now % window
-    elseif live and was < stop then
-      stop = was
-    end
-    if was > stop and was <= stop + window then stop = was end
-
-    local allowed, after = true, before
-    if cost > 0 then
-      after = before + cost
-      if after > MAX_HITS then after = MAX_HITS end
-      allowed = after <= limit
-      if not allowed and flags % 4 < 2 then after = before end
-    elseif cost == 0 then
-      allowed = before <= limit
-    elseif cost ~= REFUND_OF_NOTHING then
-      after = before + cost
-      if after < 0 then after = 0 end
-    end
-    if after ~= before or live and was ~= stop then
-      counts[slot], stops[slot], dirty[slot] = after, stop, true
-    end
-
-    local reset = stop - now
-    if reset > window then reset = window end
-    reply[to + 1] = allowed and 1 or 0
-    reply[to + 2] = allowed and limit > after and limit - after or 0
-    reply[to + 3] = limit > before and limit - before or 0
-    reply[to + 4] = allowed and 0 or cost > limit and FOREVER or reset
-    reply[to + 5] = reset
-  end
-
-  -- The expiry is the window's end and goes with every write: it never moves
-  -- within a window, and a key that lost it (PERSIST, a restore) has it again.
-  local function write(slot, key, now, slack)
-    local count, stop = counts[slot], stops[slot]
-    if stop == 0 then return erase(key) end
-    -- `%d` costs half of `%.0f` but goes through a C long, which may have 32 bits.
-    local value = format(count < 2147483648 and '%d:%s' or '%.0f:%s', count, text(stop))
-    return store(key, value, stop - now, slack)
-  end
-
-  return { parameters = 3, columns = { counts, stops }, read = read, step = step, write = write }
+  local hits, micros = pair(value, MAX_HITS, MAX_EXACT)
+  if hits then count, stop = hits, micros end
 end
 
--- The same with the bounds of a calendar.
-ALGORITHMS[7] = function()
-  local algorithm = ALGORITHMS[1]()
-  algorithm.parameters = 8
-  return algorithm
+-- End and length of the window that `now` is in, of those between the five
+-- bounds from `at` on; outside of them, of one like the nearest.
+local function calendar_window(at)
+  local length
+  for i = at, at + 3 do
+    length = args[i + 1] - args[i]
+    if now < args[i + 1] then return args[i + 1], length end
+  end
+  return now + length, length
 end
+
+local function step(cost, at, reply, to)
+  local limit, window, flags = args[at + 1], args[at + 2], args[at + 3]
+  if cost == RESET then
+    count, stop, dirty = 0, 0, true
+    cost = REFUND_OF_NOTHING
+  end
+  local live = stop > now
+  local before, ends = live and count or 0, now + window
+  if flags >= 4 then
+    ends, window = calendar_window(at + 4)
+  elseif flags % 2 == 0 then
+    -- `%` is exact for integers below 2^53.
+    ends = ends - now % window
+  elseif live and stop < ends then
+    ends = stop
+  end
+  if stop > ends and stop <= ends + window then ends = stop end
+
+  local allowed, after = true, before
+  if cost > 0 then
+    after = before + cost
+    if after > MAX_HITS then after = MAX_HITS end
+    allowed = after <= limit
+    if not allowed and flags % 4 < 2 then after = before end
+  elseif cost == 0 then
+    allowed = before <= limit
+  elseif cost ~= REFUND_OF_NOTHING then
+    after = before + cost
+    if after < 0 then after = 0 end
+  end
+  if after ~= before or live and stop ~= ends then
+    count, stop, dirty = after, ends, true
+  end
+
+  local reset = ends - now
+  if reset > window then reset = window end
+  local left = limit > before and limit - before or 0
+  if allowed then
+    reply[to + 1], reply[to + 2] = 1, limit > after and limit - after or 0
+    reply[to + 3], reply[to + 4], reply[to + 5] = left, 0, reset
+  else
+    reply[to + 1], reply[to + 2], reply[to + 3] = 0, 0, left
+    reply[to + 4], reply[to + 5] = cost > limit and FOREVER or reset, reset
+  end
+end
+
+-- The expiry is the window's end and goes with every write: it never moves
+-- within a window, and a key that lost it (PERSIST, a restore) has it again.
+local function write(key)
+  if stop == 0 then return erase(key) end
+  if stop ~= known then
+    known, tail, tail_expiry = stop, ':' .. text(stop), expiry(stop - now)
+  end
+  return call('PSETEX', key, tail_expiry, format(WITH_TAIL, count, tail)).err
+end
+
+local function save(slot) counts[slot], stops[slot] = count, stop end
+local function load(slot) count, stop = counts[slot], stops[slot] end
+
+return { read = read, step = step, write = write, save = save, load = load }

@@ -1,58 +1,55 @@
--- Token bucket, the twin of `src/limit/token_bucket.rs`: see there for why. Parameters: capacity, refill, period, tick. Value:
--- `missing:full_at`, units and microseconds.
+-- Token bucket, the twin of `src/limit/token_bucket.rs`: see there for why.
+-- Parameters as `rate` has them. Value: `missing:full_at`, units and microseconds.
+local missing, full_at = 0, 0
+local missings, fulls = {}, {}
 
-ALGORITHMS[4] = function()
-  local charge, verdict = rate()
-  local missings, fulls = {}, {}
-
-  local function read(slot, key)
-    missings[slot], fulls[slot] = 0, 0
-    local value = call('GET', key)
-    if not value then return end
-    if value.err then return value.err end
-    local missing, full = match(value, '^(%d+):(%d+)$')
-    if not missing then return end
-    missing, full = missing + 0, full + 0
-    if missing <= MAX_HITS and full <= MAX_EXACT then missings[slot], fulls[slot] = missing, full end
-  end
-
-  -- What is missing at `now`, and the tick up to which that is true.
-  local function refilled(slot, now, capacity, refill, period, tick)
-    local full, present = capacity * period, floor(now / tick)
-    local full_ticks = ceil(full / refill)
-    local known = floor(fulls[slot] / tick) - ceil(missings[slot] / refill)
-    if known < 0 then known = 0 end
-    local missing = missings[slot] < full and missings[slot] or full
-    if present >= known then
-      local ticks = present - known
-      if ticks > full_ticks then ticks = full_ticks end
-      missing = missing - ticks * refill
-      return missing > 0 and missing or 0, present, known
-    end
-    return missing, known - present <= full_ticks and known or present, known
-  end
-
-  local function step(slot, now, cost, args, place, reply, to)
-    if cost == RESET then
-      missings[slot], fulls[slot], dirty[slot] = 0, 0, true
-      cost = REFUND_OF_NOTHING
-    end
-    local capacity, refill, period, tick =
-      args[place], args[place + 1], args[place + 2], args[place + 3]
-    local missing, at, known = refilled(slot, now, capacity, refill, period, tick)
-    local allowed, after, wanted = charge(capacity, period, missing, cost)
-    if after ~= missing or missing > 0 and at < known then
-      missings[slot], dirty[slot] = after, true
-      fulls[slot] = after > 0 and (at + ceil(after / refill)) * tick or 0
-    end
-    verdict(args, place, allowed, missing, after, wanted, at, now, reply, to)
-  end
-
-  local function write(slot, key, now, slack)
-    if missings[slot] == 0 then return erase(key) end
-    local value = text(missings[slot]) .. ':' .. text(fulls[slot])
-    return store(key, value, fulls[slot] - now, slack)
-  end
-
-  return { parameters = 4, columns = { missings, fulls }, read = read, step = step, write = write }
+local function read(key)
+  missing, full_at = 0, 0
+  local value = call('GET', key)
+  if not value then return end
+  if value.err then return value.err end
+  local units, micros = pair(value, MAX_HITS, MAX_EXACT)
+  if units then missing, full_at = units, micros end
 end
+
+-- What is missing at `now`, the tick up to which that is true, and the tick
+-- up to which that of the stored state is.
+local function refilled(capacity, refill, period, tick)
+  local full, present = capacity * period, floor(now / tick)
+  local full_ticks = ceil(full / refill)
+  local known = floor(full_at / tick) - ceil(missing / refill)
+  if known < 0 then known = 0 end
+  local units = missing < full and missing or full
+  if present >= known then
+    local ticks = present - known
+    if ticks > full_ticks then ticks = full_ticks end
+    units = units - ticks * refill
+    return units > 0 and units or 0, present, known
+  end
+  return units, known - present <= full_ticks and known or present, known
+end
+
+local function step(cost, at, reply, to)
+  if cost == RESET then
+    missing, full_at, dirty = 0, 0, true
+    cost = REFUND_OF_NOTHING
+  end
+  local capacity, refill, period, tick = args[at + 1], args[at + 2], args[at + 3], args[at + 4]
+  local before, present, known = refilled(capacity, refill, period, tick)
+  local allowed, after, wanted = charge(capacity, period, before, cost)
+  if after ~= before or before > 0 and present < known then
+    missing, dirty = after, true
+    full_at = after > 0 and (present + ceil(after / refill)) * tick or 0
+  end
+  verdict(at, allowed, before, after, wanted, present, reply, to)
+end
+
+local function write(key)
+  if missing == 0 then return erase(key) end
+  return store(key, format(PAIR, missing, full_at), full_at - now)
+end
+
+local function save(slot) missings[slot], fulls[slot] = missing, full_at end
+local function load(slot) missing, full_at = missings[slot], fulls[slot] end
+
+return { read = read, step = step, write = write, save = save, load = load }

@@ -43,8 +43,7 @@ impl Integers {
             Align::Calendar(calendar) => (CALENDAR, Some(calendar.bounds(now))),
         };
         let flags = flags | if limit.count_refused() { COUNT_REFUSED } else { 0 };
-        let number = if bounds.is_some() { 7 } else { 1 };
-        self.put_all([number, limit.limit().get(), limit.window().as_micros(), flags]);
+        self.put_all([1, limit.limit().get(), limit.window().as_micros(), flags]);
         for bound in bounds.iter().flatten() {
             self.put(bound.as_micros());
         }
@@ -53,11 +52,5 @@ impl Integers {
     fn rate(&mut self, number: u64, rate: &Rate) {
         let (refill, period, tick) = (rate.refill(), rate.period(), rate.tick());
         self.put_all([number, rate.capacity().get(), refill, period, tick.as_micros()]);
-    }
-
-    fn put_all<const N: usize>(&mut self, numbers: [u64; N]) {
-        for number in numbers {
-            self.put(number);
-        }
     }
 }

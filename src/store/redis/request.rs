@@ -1,5 +1,5 @@
 //! One request on its way to the script and back. The layout of both is told in
-//! `lua/decide.lua`.
+//! `lua/prelude.lua` and `lua/decide.lua`.
 
 use smallvec::SmallVec;
 use tokio::sync::oneshot;
@@ -8,7 +8,7 @@ use super::failure::{Refused, unusable_counter};
 use super::msgpack::{Item, Reader, put_negative, put_number};
 use super::part::Part;
 use crate::limit::{Cost, Verdict};
-use crate::store::{Group, Role, StoreError, Verdicts};
+use crate::store::{Role, StoreError, Verdicts};
 use crate::units::{Hits, Span, Timestamp};
 
 /// What a caller waits for.
@@ -62,15 +62,24 @@ pub(super) struct Request {
     pub(super) moment: Moment,
     /// How to send it.
     pub(super) manner: Manner,
-    /// How many charges it has, and so how many keys.
-    pub(super) charges: usize,
-    /// How many integers `bytes` begin with.
-    pub(super) integers: u32,
-    /// The integers, then the keys.
+    charges: SmallVec<[Written; 2]>,
+    /// Of each group: whether quota passes, and how many charges it has.
+    groups: SmallVec<[(bool, usize); 2]>,
+    /// The limit and the key of each charge in turn.
     bytes: Vec<u8>,
-    /// Where in `bytes` the integers end, and after it each key.
-    ends: SmallVec<[usize; 5]>,
     answer: oneshot::Sender<Answer>,
+}
+
+/// A charge that is written out.
+#[derive(Debug)]
+struct Written {
+    role: Role,
+    cost: Cost,
+    /// How many integers the limit is.
+    integers: u32,
+    /// Where the limit and the key end; both begin where that before them ends.
+    limit_end: usize,
+    key_end: usize,
 }
 
 impl Request {
@@ -81,42 +90,80 @@ impl Request {
         prefix: &str,
         answer: oneshot::Sender<Answer>,
     ) -> Self {
-        let mut out = Integers { bytes: Vec::with_capacity(192), count: 0 };
-        out.put(plan.groups().count() as u64);
+        let mut out = Integers { bytes: Vec::with_capacity(160), count: 0 };
+        let mut charges = SmallVec::with_capacity(plan.charges.len());
+        let mut groups = SmallVec::new();
         for group in plan.groups() {
-            out.group(&group, plan.now);
-        }
-        let Integers { mut bytes, count } = out;
-        let mut ends = SmallVec::with_capacity(plan.charges.len() + 1);
-        ends.push(bytes.len());
-        for charge in &*plan.charges {
-            bytes.extend_from_slice(prefix.as_bytes());
-            bytes.extend_from_slice(plan.keys.get(charge.key));
-            ends.push(bytes.len());
+            groups.push((group.quota_passes, group.charges.len()));
+            for charge in group.charges {
+                let before = out.count;
+                out.limit(&charge.limit, plan.now);
+                let (integers, limit_end) = (out.count - before, out.bytes.len());
+                out.bytes.extend_from_slice(prefix.as_bytes());
+                out.bytes.extend_from_slice(plan.keys.get(charge.key));
+                let (role, cost, key_end) = (group.role(charge), charge.cost, out.bytes.len());
+                charges.push(Written { role, cost, integers, limit_end, key_end });
+            }
         }
         let moment = match plan.due {
             _ if plan.pinned => Moment::Pinned(plan.now),
             Some(due) => Moment::Before(due),
             None => Moment::Now,
         };
-        Self { moment, manner, charges: plan.charges.len(), integers: count, bytes, ends, answer }
+        Self { moment, manner, charges, groups, bytes: out.bytes, answer }
     }
 
-    /// The integers, as `MessagePack`.
-    pub(super) fn body(&self) -> &[u8] {
-        let end = self.ends.first().copied().unwrap_or_default();
-        self.bytes.get(..end).unwrap_or_default()
-    }
-
-    /// The keys, in the order of the charges.
-    pub(super) fn keys(&self) -> impl Iterator<Item = &[u8]> {
-        let bounds = self.ends.iter().zip(self.ends.iter().skip(1));
-        bounds.map(|(&start, &end)| self.bytes.get(start..end).unwrap_or_default())
+    /// How many charges it has, and so how many keys.
+    pub(super) fn charges(&self) -> usize {
+        self.charges.len()
     }
 
     /// How many bytes it has.
     pub(super) fn len(&self) -> usize {
         self.bytes.len()
+    }
+
+    /// Each charge with its limit, as `MessagePack`, and its key.
+    fn written(&self) -> impl Iterator<Item = (&Written, &[u8], &[u8])> {
+        let mut start = 0;
+        self.charges.iter().map(move |charge| {
+            let limit = self.bytes.get(start..charge.limit_end).unwrap_or_default();
+            let key = self.bytes.get(charge.limit_end..charge.key_end).unwrap_or_default();
+            start = charge.key_end;
+            (charge, limit, key)
+        })
+    }
+
+    /// The keys, in the order of the charges.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        self.written().map(|(_, _, key)| key)
+    }
+
+    /// Appends it to those of its batch, and its limits to theirs.
+    pub(super) fn write_to(&self, limits: &mut Limits, out: &mut Integers) {
+        let mut charges = self.written().map(|(charge, limit, _)| {
+            let at = limits.place(limit, charge.integers);
+            (charge, at)
+        });
+        if let [only] = &*self.charges {
+            out.put(charges.next().map_or(0, |(_, at)| at));
+            return out.cost(only.cost);
+        }
+        out.put(0);
+        out.put(self.groups.len() as u64);
+        for &(quota_passes, len) in &self.groups {
+            out.put(u64::from(quota_passes));
+            out.put(len as u64);
+            for (charge, limit) in charges.by_ref().take(len) {
+                out.put(match charge.role {
+                    Role::Enforced => 0,
+                    Role::Shadow => 1,
+                    Role::Quota => 2,
+                });
+                out.cost(charge.cost);
+                out.put(limit);
+            }
+        }
     }
 
     /// Whether nobody waits for the answer any more.
@@ -126,7 +173,7 @@ impl Request {
 
     /// Answers the caller from its part of the reply, which was given `at`.
     pub(super) fn answer_from(self, reply: &mut Reader<'_>, at: Timestamp) {
-        let verdicts = read_verdicts(reply, self.charges);
+        let verdicts = read_verdicts(reply, self.charges.len());
         self.answer(verdicts.map(|verdicts| Said { verdicts, at }));
     }
 
@@ -137,9 +184,12 @@ impl Request {
 }
 
 /// Integers for the script, in `MessagePack`.
+#[derive(Debug, Default)]
 pub(super) struct Integers {
-    bytes: Vec<u8>,
-    count: u32,
+    /// The text of all.
+    pub(super) bytes: Vec<u8>,
+    /// How many they are.
+    pub(super) count: u32,
 }
 
 impl Integers {
@@ -149,17 +199,10 @@ impl Integers {
         put_number(&mut self.bytes, number);
     }
 
-    fn group(&mut self, group: &Group<'_>, now: Timestamp) {
-        self.put(u64::from(group.quota_passes));
-        self.put(group.charges.len() as u64);
-        for charge in group.charges {
-            self.put(match group.role(charge) {
-                Role::Enforced => 0,
-                Role::Shadow => 1,
-                Role::Quota => 2,
-            });
-            self.cost(charge.cost);
-            self.limit(&charge.limit, now);
+    /// All of these.
+    pub(super) fn put_all<const N: usize>(&mut self, numbers: [u64; N]) {
+        for number in numbers {
+            self.put(number);
         }
     }
 
@@ -176,6 +219,51 @@ impl Integers {
     fn put_negative(&mut self, number: u64) {
         self.count += 1;
         put_negative(&mut self.bytes, number);
+    }
+}
+
+/// The limits of a batch. Those met last are written once only: most requests of
+/// a batch are about few rules.
+#[derive(Debug)]
+pub(super) struct Limits {
+    /// Their text.
+    pub(super) written: Integers,
+    /// How many integers stand before them.
+    before: u32,
+    /// Where some begin and end in the text, and where they stand for the script.
+    recent: SmallVec<[(usize, usize, u64); RECENT]>,
+    /// Which of these is replaced next.
+    oldest: usize,
+}
+
+/// How many limits are looked through for one that is there already.
+const RECENT: usize = 8;
+
+impl Limits {
+    /// None, with so many integers before them.
+    pub(super) fn after(before: u32) -> Self {
+        Self { written: Integers::default(), before, recent: SmallVec::new(), oldest: 0 }
+    }
+
+    /// Where `limit` stands, counted from 1: the text of so many `integers`.
+    fn place(&mut self, limit: &[u8], integers: u32) -> u64 {
+        let bytes = &self.written.bytes;
+        let is_it = |&&(start, end, _): &&_| bytes.get(start..end) == Some(limit);
+        if let Some(&(_, _, at)) = self.recent.iter().find(is_it) {
+            return at;
+        }
+        let at = u64::from(self.before + self.written.count) + 1;
+        let start = bytes.len();
+        self.written.bytes.extend_from_slice(limit);
+        self.written.count += integers;
+        let place = (start, self.written.bytes.len(), at);
+        if self.recent.len() < RECENT {
+            self.recent.push(place);
+        } else if let Some(oldest) = self.recent.get_mut(self.oldest) {
+            *oldest = place;
+            self.oldest = (self.oldest + 1) % RECENT;
+        }
+        at
     }
 }
 

@@ -3,8 +3,8 @@
 use deadpool_redis::redis::{Cmd, Value};
 
 use super::failure::{Failure, Refused};
-use super::msgpack::{Reader, put_array};
-use super::request::{Manner, Moment, Request, malformed};
+use super::msgpack::{Reader, put_array, put_number};
+use super::request::{Integers, Limits, Manner, Moment, Request, malformed};
 use crate::units::Timestamp;
 
 /// Most charges in one call, unless one request alone has more. Redis serves
@@ -17,7 +17,6 @@ pub(super) struct Batch {
     manner: Manner,
     moment: Moment,
     charges: usize,
-    integers: u32,
     bytes: usize,
     requests: Vec<Request>,
 }
@@ -27,7 +26,7 @@ impl Batch {
     pub(super) fn new(first: Request) -> Self {
         let (manner, moment) = (first.manner, first.moment);
         let requests = Vec::new();
-        let mut batch = Self { manner, moment, charges: 0, integers: 1, bytes: 0, requests };
+        let mut batch = Self { manner, moment, charges: 0, bytes: 0, requests };
         batch.push(first);
         batch
     }
@@ -44,7 +43,7 @@ impl Batch {
 
     /// Adds a request, or gives it back if it belongs into the next batch.
     pub(super) fn add(&mut self, request: Request) -> Option<Request> {
-        if request.moment != self.moment || self.charges + request.charges > MAX_CHARGES {
+        if request.moment != self.moment || self.charges + request.charges() > MAX_CHARGES {
             return Some(request);
         }
         self.push(request);
@@ -52,8 +51,7 @@ impl Batch {
     }
 
     fn push(&mut self, request: Request) {
-        self.charges += request.charges;
-        self.integers = self.integers.saturating_add(request.integers);
+        self.charges += request.charges();
         self.bytes += request.len();
         self.requests.push(request);
     }
@@ -71,16 +69,22 @@ impl Batch {
     /// Appends what the script is given: the number of keys, the keys and one
     /// argument.
     pub(super) fn write_to(&self, command: &mut Cmd) {
-        let mut argument = Vec::with_capacity(self.bytes + 16);
-        put_array(&mut argument, self.integers);
-        self.moment.write_to(&mut argument);
+        // The moment and where the requests begin stand before the limits.
+        let (mut limits, mut requests) = (Limits::after(2), Integers::default());
         command.arg(self.charges);
         for request in &self.requests {
-            argument.extend_from_slice(request.body());
+            request.write_to(&mut limits, &mut requests);
             for key in request.keys() {
                 command.arg(key);
             }
         }
+        let limits = limits.written;
+        let mut argument = Vec::with_capacity(limits.bytes.len() + requests.bytes.len() + 24);
+        put_array(&mut argument, 2 + limits.count + requests.count);
+        self.moment.write_to(&mut argument);
+        put_number(&mut argument, u64::from(3 + limits.count));
+        argument.extend_from_slice(&limits.bytes);
+        argument.extend_from_slice(&requests.bytes);
         command.arg(argument);
     }
 

@@ -1,0 +1,141 @@
+-- Requests that are more than one charge of one key: groups of charges, some of
+-- which pass together or not at all. The module is one function.
+--
+-- Each key of a request has a slot, counted from 1, under which its state is put
+-- aside between the charges that name it.
+local slots, slot_keys, owners, dirties = {}, {}, {}, {}
+local used
+-- Of each charge of the request in hand, its slot, and where it begins in `args`.
+local charged, places = {}, {}
+local unseen = {}
+
+local function save(slot)
+  owners[slot].save(slot)
+  dirties[slot] = dirty
+end
+
+local function load(slot)
+  owners[slot].load(slot)
+  dirty = dirties[slot]
+end
+
+-- Puts what is saved under `from` under `to` as well.
+local function copy(from, to)
+  load(from)
+  owners[to] = owners[from]
+  save(to)
+end
+
+-- Takes the state that charge `i` is about in hand: as the charges before it left
+-- it, or else as it is stored; returns why it cannot.
+local function take(i, key, at)
+  places[i] = at
+  if late and args[at + 1] < 0 then args[at + 1] = REFUND_OF_NOTHING end
+  local slot, limit = slots[key], args[at + 2]
+  -- What the requests before this one left in `slots` does not count.
+  if slot and slot <= used and slot_keys[slot] == key then
+    charged[i] = slot
+    return load(slot)
+  end
+  local algorithm = modules[args[limit]] or load_module(args[limit])
+  dirty = false
+  local why = algorithm.read(key, limit)
+  if why then return why end
+  used = used + 1
+  charged[i], slots[key], slot_keys[used], owners[used] = used, used, key, algorithm
+end
+
+-- Charges the state in hand, and puts it aside.
+local function step_in_hand(i, cost, into, to)
+  local slot = charged[i]
+  owners[slot].step(cost, args[places[i] + 2], into, to)
+  save(slot)
+end
+
+local function step(i, cost, into, to)
+  load(charged[i])
+  step_in_hand(i, cost, into, to)
+end
+
+local function allowed(i, base) return reply[base + 5 * i - 4] == 1 end
+
+-- Any enforced charge refuses the group, and the quota charges do if there
+-- are any and all are refused. "Quota passes" stands for one without a limit.
+local function refused(quota_passes, first, last, base)
+  local quota, passed = quota_passes, quota_passes
+  for i = first, last do
+    local role = args[places[i]]
+    if role == 0 and not allowed(i, base) then return true end
+    if role == 2 then
+      quota, passed = true, passed or allowed(i, base)
+    end
+  end
+  return quota and not passed
+end
+
+-- Decides the charges `first` to `last`, of which there is more than one and the
+-- states of which are put aside. A group that is refused consumes nothing:
+-- 1. All charges are stepped in order, each on what those before it left. The
+--    caller has switched off the counting of refused hits in all of them.
+-- 2. If their verdicts refuse the group, every state goes back to what it was
+--    before 1, and the charges are gone through once more in order: a shadow
+--    charge is stepped again, with effect, and has that verdict; one that was
+--    refused in 1 keeps its verdict, and has its effect (a block) if it is
+--    refused again; any other is answered as a check, or as a refund of nothing
+--    if it gives something back.
+local function together(quota_passes, first, last, base)
+  -- The states as they were before lie in the slots above.
+  for i = first, last do copy(charged[i], used + i) end
+  for i = first, last do step(i, args[places[i] + 1], reply, base + 5 * i - 5) end
+  if not refused(quota_passes, first, last, base) then return end
+
+  for i = first, last do copy(used + i, charged[i]) end
+  for i = first, last do
+    local cost, to = args[places[i] + 1], base + 5 * i - 5
+    if args[places[i]] == 1 then
+      step(i, cost, reply, to)
+    elseif allowed(i, base) then
+      step(i, cost < 0 and REFUND_OF_NOTHING or 0, reply, to)
+    else
+      copy(charged[i], used + i)
+      step(i, cost, unseen, 0)
+      if unseen[1] == 1 then copy(used + i, charged[i]) end
+    end
+  end
+end
+
+-- Stores what the request changed; returns why it cannot.
+local function write()
+  for slot = 1, used do
+    if dirties[slot] then
+      load(slot)
+      local failed = owners[slot].write(slot_keys[slot])
+      if failed then return failed end
+    end
+  end
+end
+
+-- Decides the request at `at`, the keys of which come after `from`; its verdicts
+-- come after `base`. Gives where the next one begins, how many charges it has, why
+-- it cannot be read, and why it cannot be written.
+return function(at, from, base)
+  local group_count, count, why = args[at + 1], 0, nil
+  at, used = at + 2, 0
+  for _ = 1, group_count do
+    local quota_passes, first = args[at] == 1, count + 1
+    count = count + args[at + 1]
+    at = at + 2
+    for i = first, count do
+      why = take(i, keys[from + i], at) or why
+      if not why and first == count then
+        step_in_hand(i, args[at + 1], reply, base + 5 * i - 5)
+      elseif not why then
+        save(charged[i])
+      end
+      at = at + 3
+    end
+    if not why and first < count then together(quota_passes, first, count, base) end
+  end
+  if why then return at, count, why end
+  return at, count, nil, write()
+end
