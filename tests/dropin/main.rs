@@ -11,6 +11,7 @@ mod check;
 mod differential;
 mod documents;
 mod environment;
+mod frames;
 mod layout;
 mod relay;
 mod texts;

@@ -1,25 +1,29 @@
 //! Steady load, and what it felt.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate::proto::RateLimitResponse;
 use tidegate::proto::rate_limit_response::Code;
 use tidegate::proto::rate_limit_service_client::RateLimitServiceClient;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tonic::Status;
 use tonic::transport::Channel;
 
 use crate::ask;
-
-/// What no call may take: one that does, hangs.
-const HANGS: Duration = Duration::from_secs(5);
+use crate::process::PATIENCE;
 
 /// Calls per second, spread evenly: whoever waits for an answer holds up nobody
 /// else.
 const RATE: u32 = 400;
+
+/// Calls in flight at most: many more than a fault keeps waiting, at 10 ms each.
+/// A machine too busy for the rate gets fewer calls, and not a pile of them, in
+/// which each would wait for seconds for those before it.
+const AT_ONCE: usize = 64;
 
 /// One call: which rule it asked, what came of it, and how long it took.
 #[derive(Clone, Debug)]
@@ -42,14 +46,24 @@ impl Load {
         let (stop, mut stopped) = mpsc::channel(1);
         let calls = tokio::spawn(async move {
             let mut calls = JoinSet::new();
+            let room = Arc::new(Semaphore::new(AT_ONCE));
             let mut tick = interval(Duration::from_secs(1) / RATE);
-            tick.set_missed_tick_behavior(MissedTickBehavior::Burst);
+            tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
             for rule in rules.iter().cycle() {
-                tokio::select! {
-                    _ = tick.tick() => {}
+                let turn = async {
+                    tick.tick().await;
+                    Arc::clone(&room).acquire_owned().await.expect("never closed")
+                };
+                let turn = tokio::select! {
+                    turn = turn => turn,
                     _ = stopped.recv() => break,
-                }
-                calls.spawn(call(channel.clone(), rule));
+                };
+                let call = call(channel.clone(), rule);
+                calls.spawn(async move {
+                    let call = call.await;
+                    drop(turn);
+                    call
+                });
             }
             calls.join_all().await
         });
@@ -70,7 +84,7 @@ impl Load {
 
 async fn call(channel: Channel, rule: &'static str) -> Call {
     let start = Instant::now();
-    let answer = timeout(HANGS, ask_once(channel, rule, "load")).await;
+    let answer = timeout(PATIENCE, ask_once(channel, rule, "load")).await;
     let answer = answer.unwrap_or_else(|_| "hangs".into());
     Call { rule, answer, at: start, took: start.elapsed() }
 }

@@ -188,6 +188,19 @@ impl Running {
         kib.expect("a number") << 10
     }
 
+    /// How long its threads ran, and how long they waited for a core, if the
+    /// system keeps count.
+    pub fn time_on_cores(&self) -> Option<(Duration, Duration)> {
+        let mut sum = (Duration::ZERO, Duration::ZERO);
+        for thread in std::fs::read_dir(format!("/proc/{}/task", self.child.id())).ok()? {
+            let line = std::fs::read_to_string(thread.ok()?.path().join("schedstat")).ok()?;
+            let mut times = line.split_whitespace().map_while(|field| field.parse().ok());
+            sum.0 += Duration::from_nanos(times.next()?);
+            sum.1 += Duration::from_nanos(times.next()?);
+        }
+        Some(sum)
+    }
+
     /// The value of a metric line that begins with `series`.
     pub fn metric(&self, series: &str) -> Option<u64> {
         let text = super::http::get(&self.http, "/metrics").body;
