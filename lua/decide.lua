@@ -2,7 +2,8 @@
 --
 -- KEYS: the keys of all charges in order. ARGV[1]: a MessagePack array of
 -- integers: now (microseconds; 0 for the clock of Redis; below 0 for that clock
--- as well, and nothing is given back from the moment -now on), then for each request
+-- as well, and nothing is given back to a counter that is younger than the moment
+-- -now), then for each request
 --   number of groups
 -- and for each group of charges, which pass together or not at all,
 --   quota passes (0 or 1), number of charges
@@ -13,11 +14,11 @@
 -- charge (see `step`); or, for a request that cannot be decided, one text that
 -- says why. Such a request has no effect; the others of the batch do.
 local args, keys = cmsgpack.unpack(ARGV[1]), KEYS
-local now, slack, late = args[1], 0, false
+local now, slack, since = args[1], 0, nil
 if now <= 0 then
-  local time, due = redis.call('TIME'), -now
+  local time = redis.call('TIME')
+  if now < 0 then since = -now end
   now = time[1] * 1000000 + time[2]
-  late = due > 0 and now >= due
 else
   -- A given clock may stand still while that of Redis goes on. Nothing but
   -- `now` decides whether a state is still valid, so keys outlive it.
@@ -126,7 +127,9 @@ while at <= size do
           slots[key], slot_keys[slot], slot_algorithms[slot] = slot, key, algorithm
         end
       end
-      if late and args[at + 1] < 0 then args[at + 1] = REFUND_OF_NOTHING end
+      if since and args[at + 1] < 0 and not (algorithm.counts_since and algorithm.counts_since(slot, now, since)) then
+        args[at + 1] = REFUND_OF_NOTHING
+      end
       charged[i], places[i] = slot, at
       at = at + 3 + algorithm.parameters
     end

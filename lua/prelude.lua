@@ -34,6 +34,8 @@ local REFUND_OF_NOTHING = 2 - MAX_EXACT
 --       allowed (1 or 0), remaining, remaining_before, retry_after, reset_after
 --   write(slot, key, now, slack)                returns why it cannot; `slack` (ms)
 --                                               lengthens the expiry
+--   counts_since(slot, now, since)              whether the state counts whatever was taken
+--                                               from `since` to `now`; where hits are leased
 local ALGORITHMS = {}
 
 -- Slots whose state must be written.

@@ -1,9 +1,11 @@
 -- Fixed window, the twin of `src/limit/fixed_window.rs`: see there for why.
 -- Parameters: limit, window, flags (1: windows start at the first hit, 2:
 -- refused hits are counted, 4: windows are those of a calendar, five bounds of
--- which follow). Value: `count:end`, the end in microseconds.
+-- which follow, 8: replicas lease hits). Value: `count:end`, the end in microseconds;
+-- where hits are leased `count:end:since`, since when it counts. A state that was
+-- lost counts since later, so what was leased before is not given back to it.
 ALGORITHMS[1] = function()
-  local counts, stops = {}, {}
+  local counts, stops, births = {}, {}, {}
 
   -- A value that is no state counts as a key never seen: somebody wrote over
   -- it, so no count is left to honour, and refusing every request until an
@@ -13,10 +15,18 @@ ALGORITHMS[1] = function()
     local value = call('GET', key)
     if not value then return end
     if value.err then return value.err end
+    local birth
     local count, stop = match(value, '^(%d+):(%d+)$')
-    if not count then return end
+    if not count then
+      count, stop, birth = match(value, '^(%d+):(%d+):(%d+)$')
+      if not count then return end
+      birth = birth + 0
+    end
     count, stop = count + 0, stop + 0
-    if count <= MAX_HITS and stop <= MAX_EXACT then counts[slot], stops[slot] = count, stop end
+    if count <= MAX_HITS and stop <= MAX_EXACT then
+      counts[slot], stops[slot] = count, stop
+      if birth and birth <= MAX_EXACT then births[slot] = birth end
+    end
   end
 
   -- End and length of the window that `now` is in, of those between five bounds;
@@ -40,7 +50,7 @@ ALGORITHMS[1] = function()
     local live = was > now
     local before = live and counts[slot] or 0
     local stop = now + window
-    if flags >= 4 then
+    if flags % 8 >= 4 then
       stop, window = calendar_window(now, args, at + 3)
     elseif flags % 2 == 0 then
       -- `%` is exact for integers below 2^53.
@@ -64,6 +74,8 @@ ALGORITHMS[1] = function()
     end
     if after ~= before or live and was ~= stop then
       counts[slot], stops[slot], dirty[slot] = after, stop, true
+      if not live then births[slot] = nil end
+      if flags >= 8 and not births[slot] then births[slot] = now end
     end
 
     local reset = stop - now
@@ -82,10 +94,18 @@ ALGORITHMS[1] = function()
     if stop == 0 then return erase(key) end
     -- `%d` costs half of `%.0f` but goes through a C long, which may have 32 bits.
     local value = format(count < 2147483648 and '%d:%s' or '%.0f:%s', count, text(stop))
+    if births[slot] then value = value .. ':' .. text(births[slot]) end
     return store(key, value, stop - now, slack)
   end
 
-  return { parameters = 3, columns = { counts, stops }, read = read, step = step, write = write }
+  local function counts_since(slot, now, since)
+    return stops[slot] > now and births[slot] and births[slot] <= since
+  end
+
+  return {
+    parameters = 3, columns = { counts, stops, births }, read = read, step = step, write = write,
+    counts_since = counts_since,
+  }
 end
 
 -- The same with the bounds of a calendar.

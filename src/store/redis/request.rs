@@ -28,8 +28,8 @@ pub(super) struct Said {
 pub(super) enum Moment {
     /// By that of Redis.
     Now,
-    /// The same, but nothing is given back from this moment on.
-    Before(Timestamp),
+    /// The same, but nothing is given back to a counter that is younger than this.
+    Since(Timestamp),
     /// At this one.
     Pinned(Timestamp),
 }
@@ -94,9 +94,9 @@ impl Request {
             bytes.extend_from_slice(plan.keys.get(charge.key));
             ends.push(bytes.len());
         }
-        let moment = match plan.due {
+        let moment = match plan.since {
             _ if plan.pinned => Moment::Pinned(plan.now),
-            Some(due) => Moment::Before(due),
+            Some(taken) => Moment::Since(taken),
             None => Moment::Now,
         };
         Self { moment, manner, charges: plan.charges.len(), integers: count, bytes, ends, answer }
@@ -159,7 +159,7 @@ impl Integers {
                 Role::Quota => 2,
             });
             self.cost(charge.cost);
-            self.limit(&charge.limit, now);
+            self.limit(&charge.limit, charge.lease.is_some(), now);
         }
     }
 
@@ -184,7 +184,7 @@ impl Moment {
     pub(super) fn write_to(self, out: &mut Vec<u8>) {
         match self {
             Self::Now => put_number(out, 0),
-            Self::Before(due) => put_negative(out, due.as_micros().max(1)),
+            Self::Since(taken) => put_negative(out, taken.as_micros().max(1)),
             // A clock that stands at the epoch is a microsecond off.
             Self::Pinned(now) => put_number(out, now.as_micros().max(1)),
         }
