@@ -27,7 +27,9 @@ while at <= size do
       reply[said + 1] = why
       said = said + 1
     else
-      if late and cost < 0 then cost = REFUND_OF_NOTHING end
+      if since and cost < 0 and not (algorithm.counts_since and algorithm.counts_since(since)) then
+        cost = REFUND_OF_NOTHING
+      end
       algorithm.step(cost, limit, reply, said)
       said = said + 5
     end

@@ -30,7 +30,8 @@ end
 -- it, or else as it is stored; returns why it cannot.
 local function take(i, key, at)
   places[i] = at
-  if late and args[at + 1] < 0 then args[at + 1] = REFUND_OF_NOTHING end
+  -- Leases are given back by requests of one charge: here nothing is.
+  if since and args[at + 1] < 0 then args[at + 1] = REFUND_OF_NOTHING end
   local slot, limit = slots[key], args[at + 2]
   -- What the requests before this one left in `slots` does not count.
   if slot and slot <= used and slot_keys[slot] == key then

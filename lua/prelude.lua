@@ -4,7 +4,8 @@
 --
 -- ARGV[1] is a MessagePack array of integers, `args`:
 --   [1] now (microseconds; 0 for the clock of Redis; below 0 for that clock as
---       well, and nothing is given back from the moment -now on)
+--       well, and nothing is given back to a counter that is younger than the
+--       moment -now)
 --   [2] where in it the requests begin
 --   then limits, each the number of its algorithm and its parameters,
 --   then requests, which name a limit by where it stands.
@@ -25,11 +26,11 @@
 -- module is made when the first request needs it, and what a charge needs is kept
 -- in local variables.
 local args, keys = cmsgpack.unpack(ARGV[1]), KEYS
-local now, slack, late = args[1], 0, false
+local now, slack, since = args[1], 0, nil
 if now <= 0 then
-  local time, due = redis.call('TIME'), -now
+  local time = redis.call('TIME')
+  if now < 0 then since = -now end
   now = time[1] * 1000000 + time[2]
-  late = due > 0 and now >= due
 else
   -- A given clock may stand still while that of Redis goes on. Nothing but
   -- `now` decides whether a state is still valid, so keys outlive it.
@@ -56,6 +57,8 @@ local reply, said = {
 --       allowed (1 or 0), remaining, remaining_before, retry_after, reset_after
 --   write(key)                  stores it; returns why it cannot
 --   save(slot), load(slot)      puts it aside under a number, and takes it back
+--   counts_since(moment)        whether it counts whatever was taken since then;
+--                               only where hits are leased
 -- `at` is where the limit stands in `args`.
 local modules = {}
 

@@ -1,9 +1,12 @@
 -- Fixed window, the twin of `src/limit/fixed_window.rs`: see there for why.
 -- Parameters: limit, window, flags (1: windows start at the first hit, 2:
 -- refused hits are counted, 4: windows are those of a calendar, five bounds of
--- which follow). Value: `count:end`, the end in microseconds.
-local count, stop = 0, 0
-local counts, stops = {}, {}
+-- which follow, 8: replicas lease hits). Value: `count:end`, the end in
+-- microseconds; where hits are leased `count:end:since`, since when it counts. A
+-- state that was lost counts since later, so what was leased before is not given
+-- back to it.
+local count, stop, birth = 0, 0, nil
+local counts, stops, births = {}, {}, {}
 local WITH_TAIL = WHOLE .. '%s'
 -- Many keys of a batch have the same window, and reading and formatting numbers
 -- is the dearest thing that a script does beside its commands: the end of the
@@ -11,18 +14,20 @@ local WITH_TAIL = WHOLE .. '%s'
 local known, tail, tail_expiry = -1, '', ''
 
 local function read(key)
-  count, stop = 0, 0
+  count, stop, birth = 0, 0, nil
   local value = call('GET', key)
   if not value then return end
   if value.err then return value.err end
-  local length = #tail
+  local length, hits, micros = #tail, nil, known
   if length > 0 and sub(value, -length) == tail then
-    local hits = whole(sub(value, 1, -length - 1), MAX_HITS)
-    if hits then count, stop = hits, known end
-    return
+    hits = whole(sub(value, 1, -length - 1), MAX_HITS)
   end
-  local hits, micros = pair(value, MAX_HITS, MAX_EXACT)
-  if hits then count, stop = hits, micros end
+  if not hits then hits, micros = pair(value, MAX_HITS, MAX_EXACT) end
+  if not hits then
+    local counted, ends, began = match(value, '^(%d+):(%d+):(%d+)$')
+    hits, micros, birth = whole(counted, MAX_HITS), whole(ends, MAX_EXACT), whole(began, MAX_EXACT)
+  end
+  if hits and micros then count, stop = hits, micros end
 end
 
 -- End and length of the window that `now` is in, of those between the five
@@ -44,7 +49,7 @@ local function step(cost, at, reply, to)
   end
   local live = stop > now
   local before, ends = live and count or 0, now + window
-  if flags >= 4 then
+  if flags % 8 >= 4 then
     ends, window = calendar_window(at + 4)
   elseif flags % 2 == 0 then
     -- `%` is exact for integers below 2^53.
@@ -68,6 +73,8 @@ local function step(cost, at, reply, to)
   end
   if after ~= before or live and stop ~= ends then
     count, stop, dirty = after, ends, true
+    if not live then birth = nil end
+    if flags >= 8 and not birth then birth = now end
   end
 
   local reset = ends - now
@@ -89,10 +96,16 @@ local function write(key)
   if stop ~= known then
     known, tail, tail_expiry = stop, ':' .. text(stop), expiry(stop - now)
   end
-  return call('PSETEX', key, tail_expiry, format(WITH_TAIL, count, tail)).err
+  local value = format(WITH_TAIL, count, tail)
+  if birth then value = value .. ':' .. text(birth) end
+  return call('PSETEX', key, tail_expiry, value).err
 end
 
-local function save(slot) counts[slot], stops[slot] = count, stop end
-local function load(slot) count, stop = counts[slot], stops[slot] end
+local function counts_since(moment) return stop > now and birth and birth <= moment end
 
-return { read = read, step = step, write = write, save = save, load = load }
+local function save(slot) counts[slot], stops[slot], births[slot] = count, stop, birth end
+local function load(slot) count, stop, birth = counts[slot], stops[slot], births[slot] end
+
+return {
+  read = read, step = step, write = write, save = save, load = load, counts_since = counts_since,
+}

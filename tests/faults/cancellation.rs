@@ -60,7 +60,7 @@ async fn f24_a_storm_of_calls_that_expire_leaves_nothing_behind() {
     println!("FIGURES {in_time} of {CALLS} calls with a deadline of 1 ms were in time");
 
     for _ in 0..100 {
-        assert_eq!(rig.ask("error", "after").await, "OK");
+        assert_eq!(rig.ask("error", "after").await, "OK", "{}", rig.gate.log());
     }
     rig.is_exact().await;
     assert_eq!(admin.connections_of_the_store(), lanes);

@@ -10,7 +10,7 @@ fn node() -> Option<(RedisServer, u16)> {
     let bus = free_port();
     let port = bus.to_string();
     let options = ["--cluster-enabled", "yes", "--cluster-port", &port];
-    Some((RedisServer::redis_with(&options)?, bus))
+    Some((RedisServer::redis_that_knows(&["--cluster-port", "none"], &options)?, bus))
 }
 
 fn is_up(admin: &mut Admin) -> bool {

@@ -215,7 +215,7 @@ async fn scripts_are_flushed() {
 /// The same where the script is a function.
 #[tokio::test(flavor = "multi_thread")]
 async fn functions_are_flushed() {
-    let Some(server) = RedisServer::redis() else { return };
+    let Some(server) = RedisServer::redis().and_then(RedisServer::with_functions) else { return };
     let rig = Rig::start(&server.url(), &["--redis-script", "function"]).await;
     let flush = |server: &mut RedisServer| server.run::<()>(&["FUNCTION", "FLUSH"]);
     storm_in(server, rig, brief("FUNCTION FLUSH"), flush, flush).await;

@@ -91,7 +91,7 @@ fn limits_in_redis_equal_the_pure_ones() {
 
 #[test]
 fn limits_in_redis_functions_equal_the_pure_ones() {
-    if let Some(server) = RedisServer::redis() {
+    if let Some(server) = RedisServer::redis().and_then(RedisServer::with_functions) {
         equals_the_model(&server, ScriptRuntime::Function, 2_500);
     }
 }

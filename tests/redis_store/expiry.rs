@@ -136,7 +136,7 @@ async fn checks_and_refunds_create_no_key() {
 
 /// A log of a hundred hits stays in Redis' compact encoding.
 #[tokio::test]
-async fn a_log_of_a_hundred_hits_is_a_small_listpack() {
+async fn a_log_of_a_hundred_hits_is_small() {
     let Some(server) = RedisServer::redis() else { return };
     let store = connect(&patient(server.url()));
     let log = SlidingLog::new(Hits::new(100), YEAR, Span::ZERO, 1000).unwrap();
@@ -147,6 +147,7 @@ async fn a_log_of_a_hundred_hits_is_a_small_listpack() {
     let key = keys.iter().find(|key| key.contains("name=log")).unwrap();
     let encoding: String = server.run(&["OBJECT", "ENCODING", key]);
     let bytes: usize = server.run(&["MEMORY", "USAGE", key]);
-    assert_eq!(encoding, "listpack");
+    // Before Redis 7, they are called ziplists.
+    assert!(["listpack", "ziplist"].contains(&&*encoding), "{encoding}");
     assert!(bytes <= 3072, "{bytes} bytes");
 }

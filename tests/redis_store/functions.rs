@@ -21,6 +21,12 @@ fn by_function(server: &RedisServer) -> RedisConfig {
     RedisConfig { script: ScriptRuntime::Function, ..patient(server.url()) }
 }
 
+/// Redis and Valkey, where they have functions.
+pub fn servers() -> impl Iterator<Item = RedisServer> {
+    let all = [RedisServer::redis(), RedisServer::valkey()].into_iter().flatten();
+    all.filter_map(RedisServer::with_functions)
+}
+
 /// The names of the libraries that the server has.
 fn libraries(server: &RedisServer) -> Vec<String> {
     let listed: Vec<Vec<Value>> = server.run(&["FUNCTION", "LIST"]);
@@ -31,7 +37,7 @@ fn libraries(server: &RedisServer) -> Vec<String> {
 
 #[tokio::test]
 async fn two_releases_share_a_server() {
-    for server in [RedisServer::redis(), RedisServer::valkey()].into_iter().flatten() {
+    for server in servers() {
         let () = server.run(&["FUNCTION", "LOAD", OTHER_RELEASE]);
         let store = connect(&by_function(&server));
         assert!(allowed(&store, &take("a", fixed_window(1, YEAR), 1)).await.unwrap());
@@ -50,7 +56,7 @@ async fn two_releases_share_a_server() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_may_load_the_library_at_once() {
-    for server in [RedisServer::redis(), RedisServer::valkey()].into_iter().flatten() {
+    for server in servers() {
         let stores: Vec<_> = (0..16).map(|_| Arc::new(connect(&by_function(&server)))).collect();
         for round in 1..=5 {
             let mut calls = JoinSet::new();
@@ -74,7 +80,7 @@ async fn many_may_load_the_library_at_once() {
 /// The runtimes keep the same counters: one can follow the other.
 #[tokio::test]
 async fn the_runtime_may_change_without_losing_a_count() {
-    let Some(server) = RedisServer::redis() else { return };
+    let Some(server) = RedisServer::redis().and_then(RedisServer::with_functions) else { return };
     let (by_function, by_eval) = (connect(&by_function(&server)), connect(&patient(server.url())));
     for (store, left) in [(&by_function, 4), (&by_eval, 3), (&by_function, 2)] {
         let verdicts = store.decide(&take("a", fixed_window(5, YEAR), 1)).await.unwrap();
@@ -86,7 +92,12 @@ async fn the_runtime_may_change_without_losing_a_count() {
 #[tokio::test]
 async fn a_server_without_functions_is_told_with_what_to_do() {
     const OLD: &[&str] = &["--rename-command", "FCALL", "", "--rename-command", "FUNCTION", ""];
-    let Some(server) = RedisServer::redis_with(OLD) else { return };
+    let Some(server) = RedisServer::redis() else { return };
+    let server = match server.with_functions() {
+        Some(_) => RedisServer::redis_with(OLD).expect("there is one"),
+        // It is old.
+        None => RedisServer::redis().expect("there is one"),
+    };
     let store = connect(&by_function(&server));
     match store.decide(&take("secret", fixed_window(5, YEAR), 1)).await {
         Err(StoreError::Protocol(text)) => {

@@ -8,6 +8,7 @@ mod expiry;
 mod faults;
 mod functions;
 mod leases;
+mod losses;
 mod malformed;
 mod near;
 mod permissions;

@@ -7,6 +7,7 @@ use tidegate::store::redis::{RedisConfig, ScriptRuntime};
 use tidegate::store::{Cause, Role, StoreError};
 use tidegate::units::{Hits, Span, Timestamp};
 
+use crate::functions::servers;
 use crate::plans::{PlanExt as _, YEAR, fixed_window, plan, take};
 use crate::redis::RedisServer;
 use crate::{allowed, connect, patient};
@@ -36,7 +37,7 @@ fn documented_rights_for_functions() -> Vec<&'static str> {
 
 #[tokio::test]
 async fn the_documented_rights_are_enough_for_functions() {
-    for server in [RedisServer::redis(), RedisServer::valkey()].into_iter().flatten() {
+    for server in servers() {
         let user = user(&server, &documented_rights_for_functions());
         let store = connect(&RedisConfig { script: ScriptRuntime::Function, ..user });
         let hit = take("a", fixed_window(3, YEAR), 1);
@@ -101,7 +102,7 @@ async fn missing_rights_are_named() {
     let Some(server) = RedisServer::redis() else { return };
     let cases: [(&[&str], &str); 3] = [
         (&["~tidegate:*", "+time", "+get", "+psetex"], "evalsha"),
-        (&["~tidegate:*", "+evalsha", "+eval", "+time", "+psetex"], "can't run this command"),
+        (&["~tidegate:*", "+evalsha", "+eval", "+time", "+psetex"], "the README lists"),
         (&["~other:*", "+evalsha", "+eval", "+time", "+get", "+psetex"], "NOPERM"),
     ];
     for (rights, named) in cases {

@@ -8,6 +8,7 @@ use tidegate::store::{Plan, Role};
 use tidegate::units::Hits;
 use tokio::task::JoinSet;
 
+use crate::functions::servers;
 use crate::plans::{PlanExt as _, YEAR, every_algorithm, plan};
 use crate::redis::RedisServer;
 use crate::{connect, patient, recovered};
@@ -84,7 +85,7 @@ async fn f21_flushing_scripts_fails_no_call_and_counts_none_twice() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn f21_flushing_functions_fails_no_call_and_counts_none_twice() {
-    for server in [RedisServer::redis(), RedisServer::valkey()].into_iter().flatten() {
+    for server in servers() {
         flush_during_traffic(&server, FUNCTION).await;
     }
 }
@@ -93,6 +94,10 @@ async fn f21_flushing_functions_fails_no_call_and_counts_none_twice() {
 async fn f21_decisions_go_on_after_a_restart_without_data() {
     for script in [ScriptRuntime::Eval, ScriptRuntime::Function] {
         let Some(mut server) = RedisServer::redis() else { return };
+        if script == ScriptRuntime::Function {
+            let Some(able) = server.with_functions() else { return };
+            server = able;
+        }
         let store = Arc::new(connect(&RedisConfig { script, ..patient(server.url()) }));
         traffic(&store, 20).await;
         server.kill();

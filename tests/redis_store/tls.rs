@@ -31,7 +31,8 @@ impl Encrypted {
         let port = free_port();
         let options = with_tls(port, &ca, &own, more);
         let options: Vec<&str> = options.iter().map(|option| &**option).collect();
-        let server = RedisServer::redis_with(&options)?;
+        let wrong = ["--tls-port", "1", "--tls-cert-file", "none"];
+        let server = RedisServer::redis_that_knows(&wrong, &options)?;
         Some(Self { server, authority, port, directory })
     }
 

@@ -4,7 +4,7 @@
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -40,8 +40,19 @@ impl Admin {
     /// How many connections other than those of the tests there are.
     pub fn connections_of_the_store(&mut self) -> usize {
         let clients: String = self.run(&["CLIENT", "LIST"]);
-        // Those of the tests speak the older version of the protocol.
-        clients.lines().filter(|client| client.contains(" resp=3")).count()
+        // Those of the tests speak the older version of the protocol. Before Redis 7,
+        // their name has to do.
+        let is_ours = |client: &&str| match client.contains(" resp=") {
+            true => client.contains(" resp=3"),
+            false => client.contains(" name= ") && client.contains(" flags=N "),
+        };
+        clients.lines().filter(is_ours).count()
+    }
+
+    fn named(mut connection: redis::Connection) -> Self {
+        // A server that does not serve yet refuses this.
+        let _ = redis::cmd("CLIENT").arg(&["SETNAME", "test"]).query::<()>(&mut connection);
+        Self(connection)
     }
 }
 
@@ -54,9 +65,35 @@ impl RedisServer {
 
     /// The same with further options on its command line.
     pub fn redis_with(options: &[&str]) -> Option<Self> {
-        let named = std::env::var("REDIS_SERVER").ok();
-        let named = named.unwrap_or_else(|| "redis-server".into()).into();
-        Self::first_of(&[named], "redis-server", options)
+        Self::first_of(&[redis_binary()], "redis-server", options)
+    }
+
+    /// The same, unless it was named and does not know these options, because it is
+    /// old or was built without TLS. Who knows them ends for their wrong values.
+    pub fn redis_that_knows(wrong: &[&str], options: &[&str]) -> Option<Self> {
+        let tried = Command::new(redis_binary()).args(["--port", "0"]).args(wrong).output();
+        let says = |tried: &Output, text: &str| {
+            let outputs = [&tried.stdout, &tried.stderr];
+            outputs.iter().any(|output| String::from_utf8_lossy(output).contains(text))
+        };
+        let ignorant = tried.is_ok_and(|tried| {
+            ["Bad directive", "Failed finding TLS support"].iter().any(|text| says(&tried, text))
+        });
+        if ignorant && std::env::var_os("REDIS_SERVER").is_some() {
+            println!("skipped: {} does not know {}", redis_binary().display(), wrong[0]);
+            return None;
+        }
+        Self::redis_with(options)
+    }
+
+    /// It, unless it was named and has no functions.
+    pub fn with_functions(self) -> Option<Self> {
+        let known: Vec<Option<redis::Value>> = self.run(&["COMMAND", "INFO", "FCALL"]);
+        if known.iter().all(Option::is_none) && std::env::var_os("REDIS_SERVER").is_some() {
+            println!("skipped: {} has no functions", self.binary.display());
+            return None;
+        }
+        Some(self)
     }
 
     /// The same for Valkey: what `VALKEY_SERVER` names, `valkey-server`, or the
@@ -129,13 +166,13 @@ impl RedisServer {
 
     /// A connection to keep.
     pub fn admin(&self) -> Admin {
-        Admin(self.connection())
+        Admin::named(self.connection())
     }
 
     /// The same, unless it does not answer.
     pub fn try_admin(&self) -> Option<Admin> {
         let client = redis::Client::open(self.url()).expect("a valid URL");
-        client.get_connection_with_timeout(Duration::from_secs(1)).ok().map(Admin)
+        client.get_connection_with_timeout(Duration::from_secs(1)).ok().map(Admin::named)
     }
 
     fn connection(&self) -> redis::Connection {
@@ -270,6 +307,10 @@ fn spawn(binary: &Path, port: u16, dir: &Path, options: &[String]) -> Child {
         .stderr(Stdio::null())
         .spawn()
         .expect("the server can be run")
+}
+
+fn redis_binary() -> PathBuf {
+    std::env::var_os("REDIS_SERVER").unwrap_or_else(|| "redis-server".into()).into()
 }
 
 fn valkey_of_python() -> Option<PathBuf> {

@@ -26,7 +26,7 @@ pub struct Group {
 pub struct Sentinel {
     child: Child,
     pub port: u16,
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 impl Group {
@@ -80,17 +80,24 @@ impl Sentinel {
         for line in lines {
             writeln!(config, "{line}").expect("text");
         }
-        let file = directory.path().join("sentinel.conf");
-        std::fs::write(&file, config).expect("a file");
+        std::fs::write(directory.path().join("sentinel.conf"), config).expect("a file");
+        Self { child: Self::spawn(&directory), port, directory }
+    }
+
+    fn spawn(directory: &TempDir) -> Child {
         let server = std::env::var("REDIS_SERVER").unwrap_or_else(|_| "redis-server".into());
-        let child = Command::new(server)
-            .arg(file)
+        Command::new(server)
+            .arg(directory.path().join("sentinel.conf"))
             .arg("--sentinel")
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
-            .expect("a sentinel");
-        Self { child, port, _directory: directory }
+            .expect("a sentinel")
+    }
+
+    /// Starts it again after [`Self::kill`], with what it knew.
+    pub fn restart(&mut self) {
+        self.child = Self::spawn(&self.directory);
     }
 
     /// Whether it says this of the master. It says nothing before it listens.

@@ -1,5 +1,6 @@
 //! Slots that move to another node under load.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tidegate::limit::{Cost, Limit, SlidingLog};
@@ -62,6 +63,50 @@ async fn limits_are_kept_while_their_slot_moves_in_redis() {
 #[tokio::test(flavor = "multi_thread")]
 async fn limits_are_kept_while_their_slot_moves_in_valkey() {
     limits_are_kept_while_their_slot_moves(Kind::Valkey).await;
+}
+
+/// The slot moves to and fro. No call lasts as long as it takes to go and come back,
+/// so none comes to a node by an `ASK` of an earlier move.
+#[tokio::test(flavor = "multi_thread")]
+async fn limits_are_not_exceeded_while_their_slot_moves_to_and_fro() {
+    let Some(cluster) = Cluster::start_with(Kind::Redis, 3, &[]) else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let top = "domain: t\nhash_tag: domain\nfailure_mode: closed\n";
+    let rules = RULES.replace("domain: t\n", top);
+    let replicas = [(); 2].map(|()| {
+        let launch = serve_rules(&rules, "50ms", &cluster.url(), &directory);
+        // Or nobody would ask any more once the limit is reached.
+        start_on(&cluster, launch.args(["--near-cache=false"]))
+    });
+    let channels = channels(&replicas).await;
+    let slot = cluster.slot("{t}");
+    let mut moves = 0;
+    for key in ["fixed", "log"] {
+        let over = AtomicBool::new(false);
+        let admitted = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) || moves % 2 == 1 {
+                    let (mut from, mut to) = ends(slot, 0);
+                    if moves % 2 == 1 {
+                        (from, to) = (to, from);
+                    }
+                    cluster.begin_move(slot, from, to);
+                    std::thread::sleep(Duration::from_millis(25));
+                    cluster.end_move(slot, from, to);
+                    std::thread::sleep(Duration::from_millis(75));
+                    moves += 1;
+                }
+            });
+            let admitted = tokio::task::block_in_place(|| {
+                let runtime = tokio::runtime::Handle::current();
+                runtime.block_on(storm(&channels, (key, "one"), 16, 80))
+            });
+            over.store(true, Ordering::Relaxed);
+            admitted
+        });
+        assert!((1..=ADMITTED).contains(&admitted), "{key}: {admitted}");
+    }
+    assert!(moves > 4, "{moves}");
 }
 
 fn store(cluster: &Cluster) -> RedisStore {

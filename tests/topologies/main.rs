@@ -30,6 +30,7 @@ mod cluster_reached;
 mod failover;
 mod per_second;
 mod single;
+mod unreached;
 
 use std::path::PathBuf;
 

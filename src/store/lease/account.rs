@@ -40,12 +40,21 @@ pub(super) struct Lease {
     pub(super) asked: Timestamp,
     /// They are served until then …
     pub(super) until: Timestamp,
-    /// … and may be given back before that, by the clock of the store: the end of
-    /// the window in which they count. None, if they come back by themselves.
-    pub(super) due: Option<Timestamp>,
+    /// … and may be given back as well. None, if they come back by themselves.
+    pub(super) counted: Option<Counted>,
     /// What was left in the store, and until when.
     pub(super) remaining: Hits,
     pub(super) reset_after: Span,
+}
+
+/// Where hits were counted, by the clock of the store.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counted {
+    /// When. They go back only to a counter that counts since then: another, after
+    /// the store lost its data or began a new window, never had them.
+    pub(super) at: Timestamp,
+    /// The end of that window.
+    pub(super) until: Timestamp,
 }
 
 impl Account {
@@ -100,11 +109,14 @@ impl Account {
 
     /// Takes in what the store gave. What is left of an earlier lease counts in
     /// the same window, or not any more.
-    pub(super) fn receive(&mut self, lease: Lease, now: Timestamp) {
-        let earlier =
-            self.lease.filter(|earlier| earlier.is_valid(now) && earlier.due == lease.due);
-        let left = earlier.map_or(Hits::ZERO, |earlier| earlier.left).plus(lease.left);
-        self.lease = Some(Lease { left, ..lease });
+    pub(super) fn receive(&mut self, mut lease: Lease, now: Timestamp) {
+        let window = |lease: &Lease| lease.counted.map(|counted| counted.until);
+        let same = |earlier: &Lease| earlier.is_valid(now) && window(earlier) == window(&lease);
+        if let Some(earlier) = self.lease.filter(same) {
+            lease.left = lease.left.plus(earlier.left);
+            lease.counted = earlier.counted;
+        }
+        self.lease = Some(lease);
     }
 
     /// The store gave nothing.

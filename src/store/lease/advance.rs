@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 
-use super::account::Lease;
+use super::account::{Counted, Lease};
 use super::{LeaseBook, LeaseTerms, Name};
 use crate::limit::{Cost, Limit, Verdict};
 use crate::store::{Charge, ChargeMode, Plan};
@@ -66,7 +66,7 @@ impl<'a> Advance<'a> {
             left,
             asked: self.asked,
             until: self.asked.plus(lasts),
-            due: windowed.then(|| at.plus(verdict.reset_after)),
+            counted: windowed.then(|| Counted { at, until: at.plus(verdict.reset_after) }),
             remaining: verdict.remaining,
             reset_after: verdict.reset_after,
         }

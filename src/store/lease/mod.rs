@@ -3,7 +3,8 @@
 //!
 //! What is leased is counted already, so that all replicas together never admit
 //! more than the limit. What is left of a lease is given back to a fixed window,
-//! as long as that lasts, and comes back by itself in a bucket. A request of one
+//! as long as that lasts and the store still counts it, and comes back by itself in
+//! a bucket. A request of one
 //! charge may be served; everything else asks the store.
 
 mod account;
@@ -63,8 +64,11 @@ pub struct LeaseUsage {
 pub struct Return {
     /// The refund.
     pub plan: Plan,
-    /// Before this moment, by the clock of the store.
-    pub due: Timestamp,
+    /// To a counter that counts since this moment of the clock of the store: when
+    /// they were taken.
+    pub taken: Timestamp,
+    /// The end of the window in which they count.
+    until: Timestamp,
     hits: Hits,
 }
 
@@ -195,7 +199,7 @@ impl LeaseBook {
     pub fn next_return(&self, pinned: Option<Timestamp>) -> Option<Return> {
         let mut returns = self.returns.lock();
         if let Some(now) = pinned {
-            returns.retain(|back| !back.plan.pinned || now < back.due);
+            returns.retain(|back| !back.plan.pinned || now < back.until);
         }
         let at = returns.iter().position(|back| !back.plan.pinned || pinned.is_some())?;
         let mut back = returns.swap_remove(at);
@@ -267,7 +271,7 @@ fn leasable(plan: &Plan) -> Option<(&Charge, LeaseTerms, Hits)> {
 /// The refund of what is left of a lease. A bucket has refilled meanwhile: to give
 /// back as well would be once too often.
 fn give_back(key: &[u8], account: &Account, lease: Lease, now: Timestamp) -> Option<Return> {
-    let due = lease.due?;
+    let counted = lease.counted?;
     let (keys, key) = KeyBuf::of(key);
     let (limit, cost) = (*account.limit(), Cost::Refund(lease.left));
     let charge = Charge { limit, key, cost, role: Role::Enforced, joined: false, lease: None };
@@ -277,5 +281,5 @@ fn give_back(key: &[u8], account: &Account, lease: Lease, now: Timestamp) -> Opt
     }
     let plan =
         Plan { charges: smallvec![charge], keys, now, pinned: account.pinned, ..Plan::default() };
-    Some(Return { plan, due, hits: lease.left })
+    Some(Return { plan, taken: counted.at, until: counted.until, hits: lease.left })
 }

@@ -106,7 +106,8 @@ impl Rule {
 
     /// The rule for an error of the client library or the server.
     fn of(error: &RedisError) -> Self {
-        if let Some(rule) = error.code().and_then(Self::of_code) {
+        let code = || describe(error).split(' ').next().and_then(Self::of_code);
+        if let Some(rule) = error.code().and_then(Self::of_code).or_else(code) {
             return rule;
         }
         let says = |text| error.detail().is_some_and(|detail| detail.contains(text));
@@ -121,8 +122,7 @@ impl Rule {
                 Cause::Cluster,
                 "this is no node of Redis Cluster; begin its URL with redis://",
             ),
-            // So older servers say that a script may not do what it needs.
-            _ if says("can't run this command") => rule(Cause::Permission, RIGHTS),
+            _ if error.detail().is_some_and(lacks_rights) => rule(Cause::Permission, RIGHTS),
             ErrorKind::Io => match tls::advice(&error.to_string()) {
                 Some(advice) => rule(Cause::Tls, advice).reconnecting(),
                 None => rule(Cause::Connection, "").reconnecting(),
@@ -227,10 +227,10 @@ impl Failure {
 /// which name no key.
 pub(super) fn unusable_counter(why: &[u8]) -> Refused {
     let why = String::from_utf8_lossy(why);
-    let why: String = why.chars().filter(|char| !char.is_control()).collect();
+    let why: String = said_in_script(&why).chars().filter(|char| !char.is_control()).collect();
     let rule = match why.split(' ').next().and_then(Rule::of_code) {
         Some(rule) => rule,
-        None if why.contains("can't run this command") => rule(Cause::Permission, RIGHTS),
+        None if lacks_rights(&why) => rule(Cause::Permission, RIGHTS),
         None => rule(Cause::Other, ""),
     };
     let redirect = why.contains(NOT_HERE).then_some(Redirect::Unsettled);
@@ -256,11 +256,56 @@ fn lacks_functions(error: &RedisError) -> bool {
     error.code() == Some("ERR") && error.detail().is_some_and(unknown)
 }
 
+/// How servers say that a script may not do what it needs: before Redis 7.2, and
+/// since then.
+fn lacks_rights(detail: &str) -> bool {
+    ["can't run this command", "can't access at least one of the keys", "ACL failure in script"]
+        .iter()
+        .any(|words| detail.contains(words))
+}
+
+/// What a command said inside the script. Before Redis 7, where that was comes first:
+/// `@user_script: 7: -READONLY You can't write …`.
+fn said_in_script(text: &str) -> &str {
+    let said = text.strip_prefix("@user_script: ").and_then(|rest| rest.split_once(": "));
+    said.map_or(text, |(_, said)| said.strip_prefix('-').unwrap_or(said))
+}
+
 /// The error in the words of the server, where they are its words.
 fn describe(error: &RedisError) -> String {
     match (error.code(), error.detail()) {
-        (Some(code), Some(detail)) => format!("{code} {detail}"),
+        (Some(code), Some(detail)) => said_in_script(&format!("{code} {detail}")).to_owned(),
         (Some(code), None) => code.to_owned(),
         (None, _) => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As Redis 6.2, 7.0 and 7.2 say it.
+    #[test]
+    fn what_a_command_says_in_a_script_is_recognised() {
+        for (said, cause) in [
+            ("@user_script: 12: -READONLY You can't write", Cause::ReadOnly),
+            ("READONLY You can't write", Cause::ReadOnly),
+            ("@user_script: 1: The user executing the script can't run this", Cause::Other),
+            ("The user executing the script can't run this command", Cause::Permission),
+            (
+                "@user_script: 1: The user executing the script can't run this command",
+                Cause::Permission,
+            ),
+            ("ERR ACL failure in script: User u has no permissions", Cause::Permission),
+            ("@user_script: without a place", Cause::Other),
+        ] {
+            match unusable_counter(said.as_bytes()).error {
+                StoreError::Counter(outage) | StoreError::Unavailable(outage) => {
+                    assert_eq!(outage.cause, cause, "{said}");
+                    assert!(!outage.text.contains("@user_script: 1"), "{}", outage.text);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
     }
 }

@@ -87,8 +87,8 @@ impl Leasing {
         while let Some(back) = self.book.next_return(pinned) {
             // A refusal that the near cache believes is void then.
             let _question = self.near.as_ref().map(|near| near.question(&back.plan));
-            let due = Some(back.due);
-            let given = spread::decide(&self.backends, &back.plan, due, self.deadline).await;
+            let taken = Some(back.taken);
+            let given = spread::decide(&self.backends, &back.plan, taken, self.deadline).await;
             if given.is_ok() {
                 self.book.note_return(&back);
             }

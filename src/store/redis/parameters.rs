@@ -10,12 +10,14 @@ use crate::units::Timestamp;
 const FIRST_HIT: u64 = 1;
 const COUNT_REFUSED: u64 = 2;
 const CALENDAR: u64 = 4;
+const LEASED: u64 = 8;
 
 impl Integers {
-    /// Writes `limit` as it is in force at `now`.
-    pub(super) fn limit(&mut self, limit: &Limit, now: Timestamp) {
+    /// Writes `limit` as it is in force at `now`, and whether replicas lease hits of
+    /// it.
+    pub(super) fn limit(&mut self, limit: &Limit, leased: bool, now: Timestamp) {
         match limit {
-            Limit::FixedWindow(limit) => self.fixed_window(limit, now),
+            Limit::FixedWindow(limit) => self.fixed_window(limit, leased, now),
             Limit::SlidingLog(limit) => {
                 let (window, block) = (limit.window(), limit.block());
                 self.put_all([2, limit.limit().get(), window.as_micros(), block.as_micros()]);
@@ -36,13 +38,14 @@ impl Integers {
 
     /// Redis knows no time zones: it is told where the windows around the
     /// present one begin and end, and finds its own by its own clock.
-    fn fixed_window(&mut self, limit: &FixedWindow, now: Timestamp) {
+    fn fixed_window(&mut self, limit: &FixedWindow, leased: bool, now: Timestamp) {
         let (flags, bounds) = match limit.align() {
             Align::Epoch => (0, None),
             Align::FirstHit => (FIRST_HIT, None),
             Align::Calendar(calendar) => (CALENDAR, Some(calendar.bounds(now))),
         };
         let flags = flags | if limit.count_refused() { COUNT_REFUSED } else { 0 };
+        let flags = flags | if leased { LEASED } else { 0 };
         self.put_all([1, limit.limit().get(), limit.window().as_micros(), flags]);
         for bound in bounds.iter().flatten() {
             self.put(bound.as_micros());

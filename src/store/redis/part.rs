@@ -22,8 +22,9 @@ pub(super) struct Part<'p> {
     /// The moment to decide at, as in the plan.
     pub(super) now: Timestamp,
     pub(super) pinned: bool,
-    /// Nothing is given back from this moment of the clock of Redis on.
-    pub(super) due: Option<Timestamp>,
+    /// Nothing is given back to a counter that is younger than this moment of the
+    /// clock of Redis.
+    pub(super) since: Option<Timestamp>,
     mode: ChargeMode,
     quota_passes: bool,
 }
@@ -54,7 +55,7 @@ impl<'p> Part<'p> {
             slot: 0,
             now: plan.now,
             pinned: plan.pinned,
-            due: None,
+            since: None,
             mode: plan.mode,
             quota_passes: plan.quota_passes,
         }

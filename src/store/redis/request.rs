@@ -28,8 +28,8 @@ pub(super) struct Said {
 pub(super) enum Moment {
     /// By that of Redis.
     Now,
-    /// The same, but nothing is given back from this moment on.
-    Before(Timestamp),
+    /// The same, but nothing is given back to a counter that is younger than this.
+    Since(Timestamp),
     /// At this one.
     Pinned(Timestamp),
 }
@@ -97,7 +97,7 @@ impl Request {
             groups.push((group.quota_passes, group.charges.len()));
             for charge in group.charges {
                 let before = out.count;
-                out.limit(&charge.limit, plan.now);
+                out.limit(&charge.limit, charge.lease.is_some(), plan.now);
                 let (integers, limit_end) = (out.count - before, out.bytes.len());
                 out.bytes.extend_from_slice(prefix.as_bytes());
                 out.bytes.extend_from_slice(plan.keys.get(charge.key));
@@ -105,9 +105,9 @@ impl Request {
                 charges.push(Written { role, cost, integers, limit_end, key_end });
             }
         }
-        let moment = match plan.due {
+        let moment = match plan.since {
             _ if plan.pinned => Moment::Pinned(plan.now),
-            Some(due) => Moment::Before(due),
+            Some(taken) => Moment::Since(taken),
             None => Moment::Now,
         };
         Self { moment, manner, charges, groups, bytes: out.bytes, answer }
@@ -272,7 +272,7 @@ impl Moment {
     pub(super) fn write_to(self, out: &mut Vec<u8>) {
         match self {
             Self::Now => put_number(out, 0),
-            Self::Before(due) => put_negative(out, due.as_micros().max(1)),
+            Self::Since(taken) => put_negative(out, taken.as_micros().max(1)),
             // A clock that stands at the epoch is a microsecond off.
             Self::Pinned(now) => put_number(out, now.as_micros().max(1)),
         }

@@ -23,14 +23,14 @@ use crate::units::{Span, Timestamp};
 const PATIENCE: Span = Span::from_secs(1);
 
 /// Decides `plan`, part by part, if there is more than one. Nothing is given back
-/// from the moment `due` on.
+/// to a counter that is younger than the moment `since`.
 ///
 /// # Errors
 /// When a part could not be decided.
 pub(super) async fn decide(
     backends: &Arc<Backends>,
     plan: &Plan,
-    due: Option<Timestamp>,
+    since: Option<Timestamp>,
     deadline: Span,
 ) -> Result<Said, StoreError> {
     let patience = Patience::new(deadline);
@@ -38,12 +38,12 @@ pub(super) async fn decide(
         && !main.is_cluster()
     {
         let mut part = Part::whole(plan);
-        part.due = due;
+        part.since = since;
         return main.decide(&part, patience).await;
     }
     let mut shares = split(plan, |rule| backends.home(plan, rule));
     for share in &mut shares {
-        share.part.due = due;
+        share.part.since = since;
     }
     if let [share] = &*shares {
         return backends.ask(share, patience).await;

@@ -73,12 +73,35 @@ impl Cluster {
     /// When nobody tells.
     pub(super) async fn discover(&self) -> Result<(), StoreError> {
         let outcome = self.ask_around().await;
-        self.unknown.store(outcome.as_ref().err().map(|error| Arc::new(error.clone())));
+        let error = outcome.as_ref().err().map(|error| Arc::new(error.clone()));
+        let before = self.unknown.swap(error.clone());
+        self.tell_change(before.is_some(), error.as_deref());
         self.looked.send_if_modified(|looked| !std::mem::replace(looked, true));
         if outcome.is_err() {
             self.news.health.notify_one();
         }
         outcome
+    }
+
+    /// Tells when nobody tells of the slots any more, and when somebody does again:
+    /// once, however often they are asked. Without any master, no breaker tells.
+    fn tell_change(&self, was_unknown: bool, error: Option<&StoreError>) {
+        let store = tracing::field::display(&self.seeds);
+        match error {
+            Some(error) if !was_unknown && self.topology.load().is_empty() => tracing::warn!(
+                store,
+                %error,
+                "the cluster cannot be reached: decisions follow the failure mode until one of \
+                 its nodes answers; start them, or correct the addresses"
+            ),
+            Some(error) if !was_unknown => tracing::warn!(
+                store,
+                %error,
+                "no node tells which slots it has: what is known of them is used until one does"
+            ),
+            None if was_unknown => tracing::info!(store, "the cluster tells its slots"),
+            _ => {}
+        }
     }
 
     async fn ask_around(&self) -> Result<(), StoreError> {
