@@ -27,6 +27,7 @@ async fn told_once(gate: &Running, says: &str, port: u16) {
 async fn found_once(gate: &Running, says: &str) {
     eventually("it is found", || gate.metric("tidegate_store_up") == Some(1));
     assert_eq!(answers(gate, "b", 4).await, EXACT, "{}", gate.log());
+    eventually("that is told", || !lines(gate, says).is_empty());
     assert_eq!(lines(gate, says).len(), 1, "{}", gate.log());
     assert_eq!(lines(gate, " WARN ").len(), 1, "{}", gate.log());
 }
@@ -48,6 +49,7 @@ async fn a_cluster() {
     eventually("it is found", || gate.metric("tidegate_store_up") == Some(1));
     assert_eq!(answers(&gate, "b", 4).await, EXACT, "{}", gate.log());
     for says in ["the cluster cannot be reached", "the cluster tells its slots"] {
+        eventually("that is told", || !lines(&gate, says).is_empty());
         assert_eq!(lines(&gate, says).len(), 1, "{}", gate.log());
     }
 }
