@@ -4,7 +4,9 @@
 -- Each key of a request has a slot, counted from 1, under which its state is put
 -- aside between the charges that name it.
 local slots, slot_keys, owners, dirties = {}, {}, {}, {}
-local used
+local used = 0
+-- What is said, and after which item of it the verdicts of the request in hand come.
+local reply, base
 -- Of each charge of the request in hand, its slot, and where it begins in `args`.
 local charged, places = {}, {}
 local unseen = {}
@@ -33,8 +35,7 @@ local function take(i, key, at)
   -- Leases are given back by requests of one charge: here nothing is.
   if since and args[at + 1] < 0 then args[at + 1] = REFUND_OF_NOTHING end
   local slot, limit = slots[key], args[at + 2]
-  -- What the requests before this one left in `slots` does not count.
-  if slot and slot <= used and slot_keys[slot] == key then
+  if slot then
     charged[i] = slot
     return load(slot)
   end
@@ -58,17 +59,17 @@ local function step(i, cost, into, to)
   step_in_hand(i, cost, into, to)
 end
 
-local function allowed(i, base) return reply[base + 5 * i - 4] == 1 end
+local function allowed(i) return reply[base + 5 * i - 4] == 1 end
 
 -- Any enforced charge refuses the group, and the quota charges do if there
 -- are any and all are refused. "Quota passes" stands for one without a limit.
-local function refused(quota_passes, first, last, base)
+local function refused(quota_passes, first, last)
   local quota, passed = quota_passes, quota_passes
   for i = first, last do
     local role = args[places[i]]
-    if role == 0 and not allowed(i, base) then return true end
+    if role == 0 and not allowed(i) then return true end
     if role == 2 then
-      quota, passed = true, passed or allowed(i, base)
+      quota, passed = true, passed or allowed(i)
     end
   end
   return quota and not passed
@@ -84,18 +85,18 @@ end
 --    refused in 1 keeps its verdict, and has its effect (a block) if it is
 --    refused again; any other is answered as a check, or as a refund of nothing
 --    if it gives something back.
-local function together(quota_passes, first, last, base)
+local function together(quota_passes, first, last)
   -- The states as they were before lie in the slots above.
   for i = first, last do copy(charged[i], used + i) end
   for i = first, last do step(i, args[places[i] + 1], reply, base + 5 * i - 5) end
-  if not refused(quota_passes, first, last, base) then return end
+  if not refused(quota_passes, first, last) then return end
 
   for i = first, last do copy(used + i, charged[i]) end
   for i = first, last do
     local cost, to = args[places[i] + 1], base + 5 * i - 5
     if args[places[i]] == 1 then
       step(i, cost, reply, to)
-    elseif allowed(i, base) then
+    elseif allowed(i) then
       step(i, cost < 0 and REFUND_OF_NOTHING or 0, reply, to)
     else
       copy(charged[i], used + i)
@@ -117,11 +118,12 @@ local function write()
 end
 
 -- Decides the request at `at`, the keys of which come after `from`; its verdicts
--- come after `base`. Gives where the next one begins, how many charges it has, why
--- it cannot be read, and why it cannot be written.
-return function(at, from, base)
+-- go to `to` after `after`. Gives where the next one begins, how many charges it
+-- has, why it cannot be read, and why it cannot be written.
+return function(at, from, to, after)
   local group_count, count, why = args[at + 1], 0, nil
-  at, used = at + 2, 0
+  for slot = 1, used do slots[slot_keys[slot]] = nil end
+  reply, base, at, used = to, after, at + 2, 0
   for _ = 1, group_count do
     local quota_passes, first = args[at] == 1, count + 1
     count = count + args[at + 1]
@@ -135,7 +137,7 @@ return function(at, from, base)
       end
       at = at + 3
     end
-    if not why and first < count then together(quota_passes, first, count, base) end
+    if not why and first < count then together(quota_passes, first, count) end
   end
   if why then return at, count, why end
   return at, count, nil, write()

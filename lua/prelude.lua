@@ -1,6 +1,6 @@
 -- One script decides a whole batch of requests. `build.rs` makes it of this file,
 -- of one function, `load_module(number)`, which holds the others, and of
--- `decide.lua`, which runs them.
+-- `decide.lua`, the function that is called.
 --
 -- ARGV[1] is a MessagePack array of integers, `args`:
 --   [1] now (microseconds; 0 for the clock of Redis; below 0 for that clock as
@@ -21,34 +21,15 @@
 -- * The reply of a command is tested by its field `err`, which a string does not
 --   have. A reply that may be a number is not: that has no fields.
 --
--- Redis keeps nothing of a script but its source: each call makes all functions
--- and tables again, and a function costs as much as fifty lines that run. So a
--- module is made when the first request needs it, and what a charge needs is kept
--- in local variables.
-local args, keys = cmsgpack.unpack(ARGV[1]), KEYS
-local now, slack, since = args[1], 0, nil
-if now <= 0 then
-  local time = redis.call('TIME')
-  if now < 0 then since = -now end
-  now = time[1] * 1000000 + time[2]
-else
-  -- A given clock may stand still while that of Redis goes on. Nothing but
-  -- `now` decides whether a state is still valid, so keys outlive it.
-  slack = 3600000
-end
+-- Run by EVALSHA, nothing of a script but its source is kept: each call makes all
+-- functions and tables again, and a function costs as much as fifty lines that run.
+-- So a module is made when the first request needs it, and what a charge needs is
+-- kept in local variables. As a library of functions all of it is kept from call to
+-- call: what is here and in the modules must not tell the next call anything.
+local args, keys, now, slack, since
 
 -- A cost that is no number of hits.
 local REFUND_OF_NOTHING = -9007199254740990
-
--- What is said, of which `said` items are complete. It has room for twenty
--- charges from the start, since growing costs a tenth of the whole decision.
-local reply, said = {
-  now, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil,
-  nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil,
-  nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil,
-  nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil,
-  nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil,
-}, 1
 
 -- The modules made so far: at 0 `groups.lua`, else an algorithm, which has the
 -- state of one key in hand:
@@ -63,4 +44,4 @@ local reply, said = {
 local modules = {}
 
 -- The state in hand must be written.
-local dirty = false
+local dirty

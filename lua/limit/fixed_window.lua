@@ -10,8 +10,8 @@ local counts, stops, births = {}, {}, {}
 local WITH_TAIL = WHOLE .. '%s'
 -- Many keys of a batch have the same window, and reading and formatting numbers
 -- is the dearest thing that a script does beside its commands: the end of the
--- window met last, how values with it end, and when they expire.
-local known, tail, tail_expiry = -1, '', ''
+-- window met last, how values with it end, and, as of a moment, when they expire.
+local known, tail, tail_expiry, as_of = -1, '', '', -1
 
 local function read(key)
   count, stop, birth = 0, 0, nil
@@ -93,8 +93,8 @@ end
 -- within a window, and a key that lost it (PERSIST, a restore) has it again.
 local function write(key)
   if stop == 0 then return erase(key) end
-  if stop ~= known then
-    known, tail, tail_expiry = stop, ':' .. text(stop), expiry(stop - now)
+  if stop ~= known or now ~= as_of then
+    known, tail, tail_expiry, as_of = stop, ':' .. text(stop), expiry(stop - now), now
   end
   local value = format(WITH_TAIL, count, tail)
   if birth then value = value .. ':' .. text(birth) end

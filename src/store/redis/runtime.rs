@@ -24,10 +24,15 @@ pub enum ScriptRuntime {
     Function,
 }
 
-/// Assembled by `build.rs` out of `lua/`.
+/// Defines the function `decide`. Assembled by `build.rs` out of `lua/`.
 const SOURCE: &str = include_str!(concat!(env!("OUT_DIR"), "/decide.lua"));
 
-static HASH: LazyLock<String> = LazyLock::new(|| Script::new(SOURCE).get_hash().to_owned());
+/// The same, called.
+static SCRIPT: LazyLock<(String, String)> = LazyLock::new(|| {
+    let script = format!("{SOURCE}return decide(KEYS, ARGV)\n");
+    let hash = Script::new(&script).get_hash().to_owned();
+    (script, hash)
+});
 
 static LIBRARY: LazyLock<Library> = LazyLock::new(Library::new);
 
@@ -47,10 +52,7 @@ struct Library {
 impl Library {
     fn new() -> Self {
         let named = |name: &str| {
-            format!(
-                "#!lua name={name}\nredis.register_function('{name}', function(KEYS, ARGV)\n\
-                 {SOURCE}end)\n"
-            )
+            format!("#!lua name={name}\n{SOURCE}redis.register_function('{name}', decide)\n")
         };
         let hash = blake3::hash(named("").as_bytes()).to_hex();
         let name = format!("tidegate_{}", hash.get(..16).unwrap_or(&hash));
@@ -117,8 +119,8 @@ impl Batch {
     /// can go along.
     pub(super) fn call(&self, runtime: ScriptRuntime, with_source: bool) -> Cmd {
         match runtime {
-            ScriptRuntime::Eval if with_source => self.command("EVAL", SOURCE),
-            ScriptRuntime::Eval => self.command("EVALSHA", &HASH),
+            ScriptRuntime::Eval if with_source => self.command("EVAL", &SCRIPT.0),
+            ScriptRuntime::Eval => self.command("EVALSHA", &SCRIPT.1),
             ScriptRuntime::Function => self.command("FCALL", &LIBRARY.name),
         }
     }
