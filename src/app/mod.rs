@@ -47,6 +47,7 @@ use crate::transport::json::JsonError;
 use crate::transport::listen::{Address, BindError, Bound, bind, bind_tcp};
 use crate::transport::rls::Rls;
 use crate::transport::tls::{Tls, TlsError};
+use crate::transport::web;
 use crate::transport::workers::{self, Terms};
 
 /// How long the end of the process waits for leases to be given back.
@@ -92,9 +93,6 @@ pub enum StartError {
 /// Why the service ended other than by a signal.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The HTTP server broke down.
-    #[error("the HTTP server failed: {0}")]
-    Http(#[from] io::Error),
     /// A part of the service ended by itself, which it never should.
     #[error("a server ended unexpectedly")]
     Ended,
@@ -223,17 +221,14 @@ impl App {
             self.grpc;
         let (http_listener, router) = self.http;
 
-        let mut servers: JoinSet<Result<(), RunError>> = JoinSet::new();
+        let mut servers = JoinSet::new();
         let (threads, close) = (self.threads.clone(), closing.clone());
         let tls = terms.tls.clone();
         servers.spawn(async move {
             workers::serve(listener, &threads, &calls, &terms, close).await;
-            Ok(())
         });
-        let close = closing.clone().cancelled_owned();
-        servers.spawn(async move {
-            Ok(axum::serve(http_listener, router).with_graceful_shutdown(close).await?)
-        });
+        let bounds = web::Bounds::default();
+        servers.spawn(web::serve(http_listener, router, bounds, closing.clone()));
         let telling = self.reports.start(&mut servers, &closing);
         tracing::info!(grpc = %self.addresses.grpc, http = %self.addresses.http, "serving");
         let mut supervision = JoinSet::new();
@@ -289,19 +284,18 @@ impl App {
 }
 
 /// Waits until all servers have ended in order.
-async fn drain(servers: &mut JoinSet<Result<(), RunError>>) -> Result<(), RunError> {
+async fn drain(servers: &mut JoinSet<()>) -> Result<(), RunError> {
     while let Some(ended) = servers.join_next().await {
-        ended??;
+        ended?;
     }
     Ok(())
 }
 
 /// What it means that a server ended although nobody told it to.
-fn failure(ended: Option<Result<Result<(), RunError>, JoinError>>) -> RunError {
+fn failure(ended: Option<Result<(), JoinError>>) -> RunError {
     match ended {
         Some(Err(crashed)) => RunError::Crashed(crashed),
-        Some(Ok(Err(error))) => error,
-        Some(Ok(Ok(()))) | None => RunError::Ended,
+        Some(Ok(())) | None => RunError::Ended,
     }
 }
 

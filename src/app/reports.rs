@@ -11,13 +11,12 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::RunError;
 use crate::decide::Decider;
 use crate::telemetry::metrics::MetricOptions;
 use crate::telemetry::spans::{ExportError, SpanOptions, Spans};
 use crate::telemetry::statsd::{Statsd, StatsdOptions};
 use crate::transport::listen::{BindError, HostPort, bind_tcp};
-use crate::transport::stats;
+use crate::transport::{stats, web};
 
 /// How long the last report to statsd may hold up the end.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -114,16 +113,10 @@ impl Reports {
     }
 
     /// Serves the ports as members of `servers` until `closing`, and tells statsd.
-    pub(super) fn start(
-        self,
-        servers: &mut JoinSet<Result<(), RunError>>,
-        closing: &CancellationToken,
-    ) -> Telling {
+    pub(super) fn start(self, servers: &mut JoinSet<()>, closing: &CancellationToken) -> Telling {
         for Port { listener, router, .. } in [self.prometheus, self.debug].into_iter().flatten() {
-            let close = closing.clone().cancelled_owned();
-            servers.spawn(async move {
-                Ok(axum::serve(listener, router).with_graceful_shutdown(close).await?)
-            });
+            let bounds = web::Bounds::default();
+            servers.spawn(web::serve(listener, router, bounds, closing.clone()));
         }
         let stop = CancellationToken::new();
         let statsd = self.statsd.map(|statsd| tokio::spawn(statsd.run(stop.clone())));

@@ -19,6 +19,7 @@ use super::grpc::MAX_MESSAGE;
 use super::json::{JsonCodec, JsonError};
 use super::rls::Rls;
 use super::stats::exposition;
+use super::web::refusal;
 use crate::decide::{Decider, FailureMode};
 use crate::proto::rate_limit_response;
 use crate::store::{Masters, Store, StoreHealth};
@@ -80,7 +81,7 @@ impl Http {
         body: Result<Bytes, BytesRejection>,
     ) -> Result<Response, Fault> {
         let body = body.map_err(|rejected| Fault {
-            status: rejected.status(),
+            status: refusal(&rejected),
             code: Code::InvalidArgument,
             message: rejected.body_text(),
         })?;

@@ -11,5 +11,6 @@ pub mod listen;
 pub mod rls;
 pub mod stats;
 pub mod tls;
+pub mod web;
 pub mod wire;
 pub mod workers;

@@ -30,7 +30,7 @@ use crate::threads::Threads;
 
 /// How long to wait before accepting again when that fails, for example because
 /// no file descriptors are left.
-const PAUSE: Duration = Duration::from_millis(100);
+pub(super) const PAUSE: Duration = Duration::from_millis(100);
 
 /// How connections are served.
 #[derive(Clone, Debug)]
