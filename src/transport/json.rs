@@ -2,7 +2,9 @@
 
 use prost::Message as _;
 use prost_reflect::{DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor};
+use prost_types::{EnumValueDescriptorProto, FileDescriptorSet};
 
+use crate::proto::rate_limit_response::rate_limit::Unit;
 use crate::proto::{DESCRIPTORS, RateLimitRequest, RateLimitResponse};
 
 const REQUEST: &str = "envoy.service.ratelimit.v3.RateLimitRequest";
@@ -38,7 +40,10 @@ impl JsonCodec {
     /// # Errors
     /// If those cannot be used.
     pub fn new() -> Result<Self, JsonError> {
-        let pool = DescriptorPool::decode(DESCRIPTORS)
+        let mut files = FileDescriptorSet::decode(DESCRIPTORS)
+            .map_err(|error| JsonError::Descriptors(error.to_string()))?;
+        name_week(&mut files);
+        let pool = DescriptorPool::from_file_descriptor_set(files)
             .map_err(|error| JsonError::Descriptors(error.to_string()))?;
         let message = |name: &str| {
             pool.get_message_by_name(name)
@@ -74,12 +79,27 @@ impl JsonCodec {
     }
 }
 
+/// A limit that comes with a request may be for a week: the number is taken, though
+/// Envoy's enum of units has no name for it. In JSON it has the name that it has in
+/// answers.
+fn name_week(files: &mut FileDescriptorSet) {
+    let enums = files.file.iter_mut().filter(|file| file.package() == "envoy.type.v3");
+    let mut enums = enums.flat_map(|file| &mut file.enum_type);
+    if let Some(units) = enums.find(|one| one.name() == "RateLimitUnit") {
+        units.value.push(EnumValueDescriptorProto {
+            name: Some(Unit::Week.as_str_name().to_owned()),
+            number: Some(Unit::Week.into()),
+            options: None,
+        });
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use prost_types::Duration;
 
     use super::*;
-    use crate::proto::rate_limit_response::{Code, DescriptorStatus, RateLimit, rate_limit::Unit};
+    use crate::proto::rate_limit_response::{Code, DescriptorStatus, RateLimit};
 
     fn decode(text: &str) -> Result<RateLimitRequest, String> {
         JsonCodec::new().unwrap().decode(text.as_bytes()).map_err(|error| error.to_string())
@@ -100,6 +120,16 @@ mod tests {
         assert_eq!(descriptor.limit.unwrap().requests_per_unit, 5);
         assert_eq!(descriptor.hits_addend, Some(u64::MAX));
         assert!(descriptor.is_negative_hits);
+    }
+
+    #[test]
+    fn every_unit_of_answers_is_one_of_requests() {
+        for (name, number) in [("SECOND", 1), ("YEAR", 6), ("WEEK", 7)] {
+            for unit in [format!("{name:?}"), number.to_string()] {
+                let text = format!(r#"{{"descriptors": [{{"limit": {{"unit": {unit}}}}}]}}"#);
+                assert_eq!(decode(&text).unwrap().descriptors[0].limit.unwrap().unit, number);
+            }
+        }
     }
 
     #[test]
