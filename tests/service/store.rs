@@ -24,3 +24,14 @@ fn redis_runs_the_script_the_way_that_was_asked_for() {
         assert_eq!(server.calls(unused), 0, "{unused} was called");
     }
 }
+
+/// The smallest near cache is taken where less is asked for, and the log says so.
+#[test]
+fn a_near_cache_that_is_too_small_is_told() {
+    for (size, told) in [("100KiB", true), ("512KiB", false), ("0", false)] {
+        let (_directory, config) = directory();
+        let args = ["--store", "redis://127.0.0.1:1", "--near-cache-size", size];
+        let running = Launch::serve(&config).args(args).start();
+        assert_eq!(running.log().contains("512KiB, the smallest"), told, "{}", running.log());
+    }
+}

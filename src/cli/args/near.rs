@@ -43,6 +43,13 @@ impl Near {
     /// The near cache, if there is one.
     pub(super) fn config(&self) -> Option<NearConfig> {
         let wanted = self.wanted && self.size > 0 && !self.longest.is_zero();
+        if wanted && self.size < LEAST_BYTES {
+            tracing::warn!(
+                bytes = self.size,
+                "--near-cache-size is too small: 512KiB, the smallest near cache, is taken; give \
+                 as much, or 0 for none"
+            );
+        }
         wanted.then(|| NearConfig { bytes: self.size.max(LEAST_BYTES), longest: self.longest })
     }
 }
