@@ -49,7 +49,8 @@ pub fn debug(decider: Arc<Decider>) -> Router {
             }),
         )
         .route("/stats", get(async move || statistics(&metrics)))
-        .fallback(async || INDEX)
+        .route("/", get(async || INDEX))
+        .fallback(async || (StatusCode::NOT_FOUND, format!("not found; there are:\n{INDEX}")))
 }
 
 /// One line per limit, sorted.
