@@ -42,9 +42,12 @@ impl Admin {
         let clients: String = self.run(&["CLIENT", "LIST"]);
         // Those of the tests speak the older version of the protocol. Before Redis 7,
         // their name has to do.
-        let is_ours = |client: &&str| match client.contains(" resp=") {
-            true => client.contains(" resp=3"),
-            false => client.contains(" name= ") && client.contains(" flags=N "),
+        let is_ours = |client: &&str| {
+            if client.contains(" resp=") {
+                client.contains(" resp=3")
+            } else {
+                client.contains(" name= ") && client.contains(" flags=N ")
+            }
         };
         clients.lines().filter(is_ours).count()
     }
