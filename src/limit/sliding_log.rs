@@ -109,6 +109,7 @@ impl SlidingLog {
                 if blocks || state.is_news(now, self.window) {
                     state.forget(now, self.window);
                     state.notice(now);
+                    state.end(now);
                 }
                 if blocks {
                     state.blocked_until = now.plus(self.block);
@@ -119,9 +120,7 @@ impl SlidingLog {
                 state.forget(now, self.window);
                 state.unlog(hits.get());
                 state.notice(now);
-                if state.total == 0 && state.blocked_until <= now {
-                    *state = State::default();
-                }
+                state.end(now);
             }
             Cost::Reset => *state = State::default(),
         }
@@ -240,6 +239,13 @@ impl State {
             if *count == 0 {
                 self.hits.pop_back();
             }
+        }
+    }
+
+    /// Where no hit is left, nothing is to be known: not even a block that is over.
+    fn end(&mut self, now: Timestamp) {
+        if self.total == 0 && self.blocked_until <= now {
+            *self = Self::default();
         }
     }
 

@@ -8,13 +8,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseResult, TestRunner};
+use tidegate::limit::{Cost, Limit, SlidingLog};
 use tidegate::store::memory::MemoryStore;
 use tidegate::store::redis::{RedisConfig, RedisStore, ScriptRuntime};
-use tidegate::store::{Plan, StoreError, Verdicts};
+use tidegate::store::{Plan, Role, StoreError, Verdicts};
+use tidegate::units::{Hits, Span, Timestamp};
 use tokio::task::JoinSet;
 
 use self::model::Model;
 use self::sequences::{Sequence, any_sequence};
+use crate::plans::{PlanExt as _, plan};
 use crate::redis::RedisServer;
 use crate::{connect, lanes, patient};
 
@@ -77,6 +80,33 @@ fn no_key_is_without_expiry_or_in_exponents(server: &RedisServer) {
         let exponent = value.contains("e+") || value.contains('.');
         assert!(!exponent, "{key}: {value}");
         assert!(expiry > 0, "{key} expires in {expiry} ms");
+    }
+}
+
+/// Found by a sequence: the last hit left, and with it a block that was over, when a
+/// refused hit had to note that none lies in the future any more. The clock then
+/// steps back into the block.
+#[tokio::test]
+async fn a_block_that_is_over_is_forgotten_with_the_last_hit() {
+    let Some(server) = RedisServer::redis() else { return };
+    let store = connect(&patient(server.url()));
+    let (memory, minute) = (MemoryStore::default(), Span::from_secs(60));
+    let log = |hits, block| {
+        let log = SlidingLog::new(Hits::new(hits), minute, Span::from_secs(block), 1000);
+        Limit::SlidingLog(log.expect("a log"))
+    };
+    let (noon, later) = (Timestamp::from_secs(1_796_040_000), Span::from_secs(10_000_000));
+    let earlier = noon.minus(Span::from_micros(2));
+    let take = |hits| Cost::Take(Hits::new(hits));
+    for (limit, cost, now) in [
+        (log(3, 0), take(2), noon),
+        (log(2, 3), take(2), earlier),
+        (log(3, 0), take(4), earlier.plus(later)),
+        (log(2, 3), Cost::Check, earlier),
+    ] {
+        let one = plan().with("a", limit, cost, Role::Enforced).at(now);
+        let said = store.decide(&one).await.expect("an answer");
+        assert_eq!(said, memory.decide(&one), "{cost:?} at {now:?}");
     }
 }
 
