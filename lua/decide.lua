@@ -31,24 +31,48 @@ local function decide(KEYS, ARGV)
     nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil,
   }, 1
   local args, keys, modules = args, keys, modules
-  local at, from, size = args[2], 0, #args
+  local at, from = args[2], 0
   -- The key whose state is in hand, so that requests for one key that follow each
-  -- other read and write it once.
-  local held, owner
-  while at <= size do
-    local limit, why, failed = args[at], nil, nil
-    if limit > 0 then
-      local key, cost, algorithm = keys[from + 1], args[at + 1], modules[args[limit]] or load_module(args[limit])
-      if key ~= held or algorithm ~= owner then
-        if dirty then failed = owner.write(held) end
-        dirty, held, owner = false, key, algorithm
+  -- other read and write it once, and after which item of the reply their verdicts
+  -- come.
+  local held, owner, held_after
+  local written = false
+  while true do
+    local limit, key, algorithm, why = args[at], nil, nil, nil
+    if limit and limit > 0 then
+      key, algorithm = keys[from + 1], modules[args[limit]] or load_module(args[limit])
+    end
+    local other = key ~= held or algorithm ~= owner
+    if dirty and other then
+      -- What makes Redis refuse all writes (no memory, a replica, a full disk) is
+      -- settled before a script starts: the first write fails. Nothing was done then,
+      -- and all of it can be tried again. Later a key may turn out to have left for
+      -- another node: then only those fail who asked about it.
+      local failed = owner.write(held)
+      if failed and not written then return { err = failed } end
+      if failed then
+        local requests = (said - held_after) / 5
+        said = held_after
+        for _ = 1, requests do
+          said = said + 1
+          reply[said] = failed
+        end
+      end
+      dirty, written = false, true
+    end
+
+    if not limit then
+      break
+    elseif limit > 0 then
+      if other then
+        dirty, held, owner, held_after = false, key, algorithm, said
         why = algorithm.read(key, limit)
       end
       if why then
-        held = nil
-        reply[said + 1] = why
-        said = said + 1
+        held, said = nil, said + 1
+        reply[said] = why
       else
+        local cost = args[at + 1]
         if since and cost < 0 and not (algorithm.counts_since and algorithm.counts_since(since)) then
           cost = REFUND_OF_NOTHING
         end
@@ -57,27 +81,19 @@ local function decide(KEYS, ARGV)
       end
       from, at = from + 1, at + 2
     else
-      if dirty then failed = owner.write(held) end
-      dirty, held = false, nil
-      local decide_groups, count, unwritten = modules[0] or load_module(0), nil, nil
-      at, count, why, unwritten = decide_groups(at, from, reply, said)
-      dirty = false
-      failed = failed or unwritten
-      if why then
-        reply[said + 1] = why
+      held = nil
+      local decide_groups, count, stored, failed = modules[0] or load_module(0), nil, nil, nil
+      at, count, why, stored, failed = decide_groups(at, from, reply, said)
+      dirty, written = false, written or stored
+      if failed and not written then return { err = failed } end
+      if why or failed then
         said = said + 1
+        reply[said] = why or failed
       else
         said = said + 5 * count
       end
       from = from + count
     end
-    -- The first write fails or none does: whatever makes Redis refuse writes (no
-    -- memory, a replica, a full disk) is settled before a script starts.
-    if failed then return { err = failed } end
-  end
-  if dirty then
-    local failed = owner.write(held)
-    if failed then return { err = failed } end
   end
   -- What a request left that failed after some of its charges is not said.
   while #reply > said do reply[#reply] = nil end

@@ -43,8 +43,9 @@ local function take(i, key, at)
   dirty = false
   local why = algorithm.read(key, limit)
   if why then return why end
-  used = used + 1
-  charged[i], slots[key], slot_keys[used], owners[used] = used, used, key, algorithm
+  slot = used + 1
+  charged[i], slots[key], slot_keys[slot], owners[slot] = slot, slot, key, algorithm
+  used = slot
 end
 
 -- Charges the state in hand, and puts it aside.
@@ -106,20 +107,24 @@ local function together(quota_passes, first, last)
   end
 end
 
--- Stores what the request changed; returns why it cannot.
+-- Stores what the request changed; returns whether it stored anything, and why it
+-- cannot.
 local function write()
+  local written = false
   for slot = 1, used do
     if dirties[slot] then
       load(slot)
       local failed = owners[slot].write(slot_keys[slot])
-      if failed then return failed end
+      if failed then return written, failed end
+      written = true
     end
   end
+  return written
 end
 
 -- Decides the request at `at`, the keys of which come after `from`; its verdicts
 -- go to `to` after `after`. Gives where the next one begins, how many charges it
--- has, why it cannot be read, and why it cannot be written.
+-- has, why it cannot be read, whether it stored anything, and why it cannot store.
 return function(at, from, to, after)
   local group_count, count, why = args[at + 1], 0, nil
   for slot = 1, used do slots[slot_keys[slot]] = nil end
@@ -129,7 +134,7 @@ return function(at, from, to, after)
     count = count + args[at + 1]
     at = at + 2
     for i = first, count do
-      why = take(i, keys[from + i], at) or why
+      why = why or take(i, keys[from + i], at)
       if not why and first == count then
         step_in_hand(i, args[at + 1], reply, base + 5 * i - 5)
       elseif not why then

@@ -205,9 +205,8 @@ end
 
 local function write()
   local hits = total()
-  -- A rule without a block does not ask for one, but if there is one it stays.
-  local known = block_end >= 0 and block_end or stored_block
-  if hits == 0 then known = known_block() end
+  -- A rule without a block does not ask for one, but one that is there stays.
+  local known = known_block()
   local block = known > now and known or 0
   if hits == 0 and block == 0 then return erase(key) end
   local last = moment(hits)

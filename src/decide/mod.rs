@@ -22,7 +22,9 @@ use self::matching::{Match, Matches};
 use crate::clock::Clock;
 use crate::limit::{Cost, Verdict};
 use crate::policy::{Domain, Policies};
-use crate::store::{Answer, ChargeMode, HashTag, Partial, Plan, Role, Store, StoreError, Verdicts};
+use crate::store::{
+    Answer, Charge, ChargeMode, HashTag, Partial, Plan, Role, Store, StoreError, Verdicts,
+};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::series::Counters;
 use crate::units::Hits;
@@ -30,6 +32,9 @@ use crate::units::Hits;
 /// Most counters of one request. Redis serves nobody else while it decides a
 /// request, and so many already take it some 10 ms.
 const MAX_CHARGES: usize = 1024;
+
+/// Most hits that one request may write into logs: as many as the largest log has.
+const MAX_LOGGED: u64 = 100_000;
 
 /// How far a request has come.
 #[allow(clippy::large_enum_variant, reason = "it lives for a moment; a box would cost more")]
@@ -216,10 +221,15 @@ impl Decider {
         let tag = || domain.hash_tag.unwrap_or(self.settings.hash_tag);
         let tag: Option<HashTag> = self.store.is_clustered().then(tag);
         let (matches, plan) = matching::plan(domain, request, &self.settings, tag);
-        match plan.charges.len() {
-            ..=MAX_CHARGES => Ok((matches, plan)),
-            sent => Err(StoreError::TooMuch { sent, most: MAX_CHARGES }),
+        let (sent, most) = (plan.charges.len(), MAX_CHARGES);
+        if sent > most {
+            return Err(StoreError::TooMuch { sent, most });
         }
+        let (sent, most) = (plan.charges.iter().map(Charge::logged).sum(), MAX_LOGGED);
+        if sent > most {
+            return Err(StoreError::TooManyLogged { sent, most });
+        }
+        Ok((matches, plan))
     }
 
     fn set_time(&self, plan: &mut Plan) {

@@ -41,6 +41,17 @@ pub enum StoreError {
         /// As many as are allowed.
         most: usize,
     },
+    /// The request writes more hits into logs than one request may.
+    #[error(
+        "the request logs {sent} hits and at most {most} are allowed; send fewer hits or \
+         descriptors at once, or give their rules another algorithm"
+    )]
+    TooManyLogged {
+        /// As many as it logs.
+        sent: u64,
+        /// As many as are allowed.
+        most: u64,
+    },
     /// Some charges are decided and others could not be.
     #[error("a part of the store did not decide: {}", .0.error)]
     Partial(Box<Partial>),
@@ -149,9 +160,14 @@ impl StoreError {
             Self::Suspended(why) => why.kind(),
             Self::Overloaded(_) => "overloaded",
             Self::Protocol(_) => "protocol",
-            Self::TooMuch { .. } => "too_much",
+            Self::TooMuch { .. } | Self::TooManyLogged { .. } => "too_much",
             Self::Partial(partial) => partial.error.kind(),
         }
+    }
+
+    /// Whether the request is one that no store would be asked to decide.
+    pub const fn is_excessive(&self) -> bool {
+        matches!(self, Self::TooMuch { .. } | Self::TooManyLogged { .. })
     }
 
     /// Whether the store took the time of whoever asked, or would have: nobody

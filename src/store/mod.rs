@@ -71,6 +71,16 @@ pub struct Charge {
     pub lease: Option<LeaseTerms>,
 }
 
+impl Charge {
+    /// How many hits it writes one by one, if it passes: only a log does.
+    pub fn logged(&self) -> u64 {
+        match (&self.limit, self.cost) {
+            (Limit::SlidingLog(log), Cost::Take(hits)) if hits <= log.limit() => hits.get(),
+            _ => 0,
+        }
+    }
+}
+
 /// Charges that are decided together: they pass together, or none consumes
 /// anything.
 #[derive(Clone, Copy, Debug)]

@@ -144,16 +144,16 @@ impl Rls {
     }
 
     fn undecided(&self, error: &StoreError) -> Status {
-        let too_much = matches!(error, StoreError::TooMuch { .. });
-        let kind = if too_much { "service_error" } else { "redis_error" };
+        let kind = if error.is_excessive() { "service_error" } else { "redis_error" };
         self.decider.metrics().errors.with_label_values(&[kind]).inc();
         self.failed(error)
     }
 
     fn failed(&self, error: &StoreError) -> Status {
-        let code = match error {
-            StoreError::TooMuch { .. } => self.code(Code::ResourceExhausted),
-            _ => Code::Unavailable,
+        let code = if error.is_excessive() {
+            self.code(Code::ResourceExhausted)
+        } else {
+            Code::Unavailable
         };
         Status::new(code, error.to_string())
     }

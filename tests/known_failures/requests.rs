@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tidegate::proto::RateLimitRequest;
+use tidegate::proto::rate_limit_response::Code as Overall;
 use tidegate::units::Span;
 use tonic::Code;
 
@@ -261,6 +262,31 @@ async fn f15_a_request_on_too_many_counters_is_refused_whatever_the_failure_mode
             assert!(error.message().contains("1200 counters and at most 1024"), "{error}");
         }
         assert_eq!(service.send(&with(5)).await.expect("an answer").statuses.len(), 5);
+    }
+}
+
+/// A log is written hit by hit.
+#[tokio::test]
+async fn f15_a_request_that_logs_too_many_hits_is_refused_whatever_the_failure_mode() {
+    for kind in [Kind::Memory, Kind::Redis] {
+        let rules = "
+  - {key: log, rate_limit: {algorithm: sliding_window_log, rate: 1000/m}}";
+        let Some(service) = Setup::rules(rules).start(kind) else { return };
+        let with = |descriptors: usize, hits_addend| RateLimitRequest {
+            domain: "t".into(),
+            descriptors: (0..descriptors)
+                .map(|nth| ask::entries(&[("log", &nth.to_string())]))
+                .collect(),
+            hits_addend,
+        };
+        let error = service.send(&with(101, 1000)).await.expect_err("too many hits");
+        assert_eq!(error.code(), Code::ResourceExhausted, "{error}");
+        assert!(error.message().contains("101000 hits and at most 100000"), "{error}");
+        // What costs more than its limit is refused and not written.
+        let refused = service.send(&with(101, 1001)).await.expect("an answer");
+        assert_eq!(refused.overall_code(), Overall::OverLimit);
+        let answer = service.send(&with(3, 1000)).await.expect("an answer");
+        assert_eq!(answer.overall_code(), Overall::Ok);
     }
 }
 

@@ -9,7 +9,7 @@ use tidegate::store::{Cause, Outage, Role, StoreError};
 use tidegate::units::Hits;
 use tokio::task::JoinSet;
 
-use crate::plans::{PlanExt as _, YEAR, fixed_window, plan, take};
+use crate::plans::{PlanExt as _, YEAR, every_algorithm, fixed_window, plan, take};
 use crate::redis::RedisServer;
 use crate::{allowed, connect, lanes, patient, recovered, until};
 
@@ -57,6 +57,42 @@ async fn a_key_of_another_type_fails_its_own_request_only() {
     assert_eq!(left[0].remaining, Hits::new(70), "failed requests charge nothing");
     let kind: String = server.run(&["TYPE", &key]);
     assert_eq!(kind, "set", "what is not ours stays as it is");
+}
+
+/// A failed request names a new key twice, after the key that fails it: of what
+/// comes later in a request that has failed, nothing is known.
+#[tokio::test]
+async fn keys_after_one_that_cannot_be_read_harm_nobody() {
+    let Some(server) = RedisServer::redis() else { return };
+    foreign_key(&server, "secret").await;
+    let store = Arc::new(connect(&RedisConfig { lanes: lanes(1), ..patient(server.url()) }));
+    let one = Cost::Take(Hits::new(1));
+    for limit in every_algorithm(10, YEAR) {
+        let mut calls = JoinSet::new();
+        for call in 0..8 {
+            let store = Arc::clone(&store);
+            calls.spawn(async move {
+                let foreign = call % 2 == 0;
+                let plan = if foreign {
+                    let plan = take("secret", fixed_window(10, YEAR), 1);
+                    let plan = plan.with("new", limit, one, Role::Enforced);
+                    plan.with("new", limit, one, Role::Enforced)
+                } else {
+                    take("good", limit, 1)
+                };
+                (foreign, store.decide(&plan).await)
+            });
+        }
+        for (foreign, answer) in calls.join_all().await {
+            match answer {
+                Err(StoreError::Counter(Outage { cause: Cause::WrongType, .. })) if foreign => {}
+                Ok(verdicts) if !foreign => assert!(verdicts[0].allowed, "{limit}"),
+                other => panic!("{limit}: foreign: {foreign}, {other:?}"),
+            }
+        }
+        let left = store.decide(&take("new", limit, 1)).await.unwrap();
+        assert_eq!(left[0].remaining, Hits::new(9), "{limit}: failed requests charge nothing");
+    }
 }
 
 /// F26.1.

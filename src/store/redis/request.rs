@@ -63,12 +63,17 @@ pub(super) struct Request {
     /// How to send it.
     pub(super) manner: Manner,
     charges: SmallVec<[Written; 2]>,
+    /// How many charges it is as much work as.
+    pub(super) work: usize,
     /// Of each group: whether quota passes, and how many charges it has.
     groups: SmallVec<[(bool, usize); 2]>,
     /// The limit and the key of each charge in turn.
     bytes: Vec<u8>,
     answer: oneshot::Sender<Answer>,
 }
+
+/// Writing so many hits into a log takes Redis as long as a charge does.
+const LOGGED_PER_CHARGE: usize = 10;
 
 /// A charge that is written out.
 #[derive(Debug)]
@@ -93,6 +98,7 @@ impl Request {
         let mut out = Integers { bytes: Vec::with_capacity(160), count: 0 };
         let mut charges = SmallVec::with_capacity(plan.charges.len());
         let mut groups = SmallVec::new();
+        let mut logged: usize = 0;
         for group in plan.groups() {
             groups.push((group.quota_passes, group.charges.len()));
             for charge in group.charges {
@@ -101,6 +107,8 @@ impl Request {
                 let (integers, limit_end) = (out.count - before, out.bytes.len());
                 out.bytes.extend_from_slice(prefix.as_bytes());
                 out.bytes.extend_from_slice(plan.keys.get(charge.key));
+                logged =
+                    logged.saturating_add(usize::try_from(charge.logged()).unwrap_or(usize::MAX));
                 let (role, cost, key_end) = (group.role(charge), charge.cost, out.bytes.len());
                 charges.push(Written { role, cost, integers, limit_end, key_end });
             }
@@ -110,7 +118,8 @@ impl Request {
             Some(taken) => Moment::Since(taken),
             None => Moment::Now,
         };
-        Self { moment, manner, charges, groups, bytes: out.bytes, answer }
+        let work = plan.charges.len().saturating_add(logged / LOGGED_PER_CHARGE);
+        Self { moment, manner, charges, work, groups, bytes: out.bytes, answer }
     }
 
     /// How many charges it has, and so how many keys.

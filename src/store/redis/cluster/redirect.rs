@@ -24,7 +24,9 @@ pub(in crate::store::redis) enum Redirect {
         to: Address,
     },
     /// `TRYAGAIN`: the keys are on their way. Or a call found one gone when it
-    /// wrote; what it had written before counts twice then, and never too little.
+    /// wrote. If that was the first, nothing was done; if not, only those hear of it
+    /// who asked about the key, and what one request of several keys had written
+    /// before is written again: hits then count twice, and so do refunds.
     Unsettled,
 }
 
