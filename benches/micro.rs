@@ -13,7 +13,7 @@ use std::pin::pin;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use futures_util::future::join_all;
@@ -175,6 +175,40 @@ fn plan(mode: ChargeMode, limit: Limit, values: &[&str]) -> Plan {
         });
     }
     plan
+}
+
+/// A million counters: how long a decision may have to wait for the sweep, which
+/// holds one shard at a time, when nothing has expired and when all of it has.
+fn sweep(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("sweep of a shard");
+    let store = MemoryStore::new(1 << 30);
+    let mut fill = || {
+        for user in 0..1_000_000 {
+            store.decide(&plan(ChargeMode::Independent, fixed_window(), &[&format!("{user}")]));
+        }
+    };
+    fill();
+    let mut shards = (0..store.shards()).cycle();
+    let mut next = || shards.next().unwrap_or_default();
+    group.bench_function("all live", |bencher| bencher.iter(|| store.sweep(next(), NOW)));
+    let later = NOW.plus(HOUR).plus(HOUR);
+    let (warm_up, time) = (Duration::from_millis(100), Duration::from_millis(500));
+    group.sample_size(10).warm_up_time(warm_up).measurement_time(time);
+    group.bench_function("all expired", |bencher| {
+        bencher.iter_custom(|times| {
+            let mut took = Duration::ZERO;
+            for time in 0..times {
+                if time % store.shards() as u64 == 0 {
+                    fill();
+                }
+                let shard = next();
+                let start = Instant::now();
+                black_box(store.sweep(shard, later));
+                took += start.elapsed();
+            }
+            took
+        });
+    });
 }
 
 fn memory(criterion: &mut Criterion) {
@@ -339,5 +373,5 @@ fn scripts(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, find, key, step, memory, wire, answer, scripts);
+criterion_group!(benches, find, key, step, sweep, memory, wire, answer, scripts);
 criterion_main!(benches);

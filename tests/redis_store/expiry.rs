@@ -49,6 +49,20 @@ fn hits(name: &str) -> Plan {
     rules().iter().fold(plan(), |plan, (rule, _)| plan.with(name, *rule, one, Role::Enforced))
 }
 
+/// While replicas change over to a rule that blocks.
+#[tokio::test]
+async fn a_rule_without_a_block_does_not_shorten_one_that_is_there() {
+    let Some(server) = RedisServer::redis() else { return };
+    let store = connect(&patient(server.url()));
+    let blocks = log(1, SECOND, Span::from_secs(600));
+    for allowed in [true, false] {
+        assert_eq!(store.decide(&take("a", blocks, 1)).await.unwrap()[0].allowed, allowed);
+    }
+    store.decide(&take("a", log(10, SECOND, Span::ZERO), 1)).await.unwrap();
+    let expiry: i64 = server.run(&["PTTL", &server.keys()[0]]);
+    assert!(expiry > 500_000, "{expiry}");
+}
+
 #[tokio::test]
 async fn f19_every_key_has_an_expiry_of_at_most_what_it_means() {
     for server in [RedisServer::redis(), RedisServer::valkey()].into_iter().flatten() {
