@@ -65,6 +65,15 @@ async fn no_cluster() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn no_sentinel() {
+    let Some(server) = RedisServer::redis() else { return };
+    let directory = directory();
+    let url = format!("redis+sentinel://127.0.0.1:{}/main", server.port());
+    let gate = serve(&url, &directory).start();
+    told_once(&gate, "this is no sentinel; name its sentinels instead, or", server.port()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_server() {
     let Some(mut server) = RedisServer::redis() else { return };
     server.kill();

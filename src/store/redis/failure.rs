@@ -122,6 +122,7 @@ impl Rule {
                 Cause::Cluster,
                 "this is no node of Redis Cluster; begin its URL with redis://",
             ),
+            _ if is_unknown(error, "SENTINEL") => rule(Cause::Other, NO_SENTINEL),
             _ if error.detail().is_some_and(lacks_rights) => rule(Cause::Permission, RIGHTS),
             ErrorKind::Io => match tls::advice(&error.to_string()) {
                 Some(advice) => rule(Cause::Tls, advice).reconnecting(),
@@ -133,6 +134,9 @@ impl Rule {
 }
 
 const REPLICA: &str = "this is a read-only replica; name the master, or the sentinels that know it";
+
+const NO_SENTINEL: &str = "this is no sentinel; name its sentinels instead, or begin its URL with \
+                           redis:// and leave out the name of the master";
 
 const RIGHTS: &str = "give its user the commands that the README lists, on keys with the prefix of \
                       the counters";
@@ -251,8 +255,12 @@ const NO_FUNCTIONS: &str = "it knows no functions (FUNCTION LOAD); use Redis 7, 
                             or have the script run with --redis-script eval";
 
 fn lacks_functions(error: &RedisError) -> bool {
-    let unknown =
-        |detail: &str| detail.starts_with("unknown command") && detail.contains("FUNCTION");
+    is_unknown(error, "FUNCTION")
+}
+
+/// Whether the server says that it has no such command.
+fn is_unknown(error: &RedisError, command: &str) -> bool {
+    let unknown = |detail: &str| detail.starts_with("unknown command") && detail.contains(command);
     error.code() == Some("ERR") && error.detail().is_some_and(unknown)
 }
 
