@@ -1,5 +1,6 @@
 //! The command line.
 
+mod idle;
 mod keeping;
 mod lanes;
 mod near;
@@ -15,6 +16,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
+pub use idle::about_redis;
 use keeping::Keeping;
 use keeping::TwoPasswords;
 use reporting::{Reporting, ReportingError};
