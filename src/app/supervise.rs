@@ -20,11 +20,12 @@ const START_PATIENCE: Span = Span::from_secs(5);
 /// How long it waits before it asks again.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A store that is required does not answer.
+/// A store that is required does not answer, or not what it must.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "no answer from the store for {waited}, and --require-store is set: {why}; start it first, or \
-     leave --require-store out to start without it"
+    "the store was of no use for {waited}, and --require-store is set: {why}; {}leave \
+     --require-store out to start without it",
+    if why.is_silence() { "start it first, or " } else { "" }
 )]
 pub struct StoreMissing {
     waited: Span,

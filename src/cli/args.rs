@@ -1,5 +1,6 @@
 //! The command line.
 
+mod idle;
 mod keeping;
 mod lanes;
 mod near;
@@ -15,6 +16,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
+pub use idle::about_redis;
 use keeping::Keeping;
 use keeping::TwoPasswords;
 use reporting::{Reporting, ReportingError};
@@ -24,13 +26,16 @@ use xds::Xds;
 
 use super::bench::Bench;
 use super::simulate::Simulate;
-use super::values::{Value, count, header_name, parsed, ratio, span, truth};
+use super::values::{Value, count, count_to, header_name, parsed, ratio, span, truth};
 use crate::app::{ConfigSource, Options, StopOptions};
 use crate::decide::{HeaderNames, Settings};
 use crate::policy::LoadOptions;
 use crate::telemetry::logs::{LogFormat, LogLevel};
 use crate::transport::listen::{HostPort, Listen};
 use crate::units::Span;
+
+/// Most threads that serve: more than the cores that a machine has are of no use.
+const MOST_THREADS: usize = 1000;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -268,9 +273,10 @@ struct Answering {
 #[command(next_help_heading = "Process")]
 struct Running {
     /// How many threads serve gRPC connections; as many as there are cores
-    /// unless said otherwise. A connection stays with one thread.
+    /// unless said otherwise, and 1000 at most. A connection stays with one thread.
     #[arg(
-        long, env = "TIDEGATE_THREADS", value_name = "COUNT", value_parser = Value(count::<NonZeroUsize>)
+        long, env = "TIDEGATE_THREADS", value_name = "COUNT",
+        value_parser = Value(count_to::<MOST_THREADS>)
     )]
     threads: Option<NonZeroUsize>,
     /// How long calls are still answered after SIGTERM, while health already

@@ -9,11 +9,11 @@ use clap::ArgMatches;
 use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
 
-use super::args::{Serve, UsageError};
+use super::args::{Serve, UsageError, about_redis};
 use super::check::counted;
 use super::reference::{Chosen, Defaults, Profile};
 use super::{FAILURE, complain, say};
-use crate::app::{self, Addresses, App, Options, RunError, StartError};
+use crate::app::{self, Addresses, App, Options, RunError, StartError, StoreArg};
 use crate::policy::Policies;
 use crate::proto::rate_limit_service_server::SERVICE_NAME;
 use crate::shutdown::Signals;
@@ -45,7 +45,13 @@ pub fn run(serve: Serve, defaults: &Defaults, matches: &ArgMatches) -> ExitCode 
     tracing::info!(profile = chosen.profile.name(), because = chosen.why, "defaults");
     let ended =
         Builder::new_multi_thread().enable_all().build().map_err(ServeError::Runtime).and_then(
-            |runtime| run_on(runtime, defaults.complete(serve.options()?, matches), chosen),
+            |runtime| {
+                let options = defaults.complete(serve.options()?, matches);
+                if options.store.place == StoreArg::Memory {
+                    tell_idle(chosen.profile, matches);
+                }
+                run_on(runtime, options, chosen)
+            },
         );
     match ended {
         Ok(()) => ExitCode::SUCCESS,
@@ -53,6 +59,20 @@ pub fn run(serve: Serve, defaults: &Defaults, matches: &ArgMatches) -> ExitCode 
             complain(&format!("tidegate: {error}"));
             ExitCode::from(FAILURE)
         }
+    }
+}
+
+/// Tells which settings are without effect because counters live in memory: a
+/// `--store` that was forgotten would go unnoticed. Whoever comes from
+/// envoyproxy/ratelimit has such variables anyway.
+fn tell_idle(profile: Profile, matches: &ArgMatches) {
+    let given = matches.subcommand_matches("serve").map(about_redis).unwrap_or_default();
+    if profile != Profile::Reference && !given.is_empty() {
+        tracing::warn!(
+            settings = given.join(", "),
+            "counters live in memory, so settings of Redis have no effect; give \
+             --store redis://HOST:PORT, or leave them out"
+        );
     }
 }
 

@@ -1,6 +1,7 @@
 //! How values on the command line and in the environment are written.
 
 use std::ffi::OsStr;
+use std::num::NonZeroUsize;
 use std::str::FromStr;
 
 use axum::http::HeaderName;
@@ -125,6 +126,13 @@ pub fn count<N: FromStr>(text: &str) -> Result<N, String> {
     text.parse().map_err(|_| "expected a whole number above zero".into())
 }
 
+/// A whole number from one to `MOST`, for what takes a thread or a connection
+/// each: a slip of some digits would use up those of the whole machine.
+pub fn count_to<const MOST: usize>(text: &str) -> Result<NonZeroUsize, String> {
+    let count = text.parse().ok().filter(|count: &NonZeroUsize| count.get() <= MOST);
+    count.ok_or_else(|| format!("expected a whole number from 1 to {MOST}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,7 +180,12 @@ mod tests {
         assert!(ratio("1.1").is_err() && ratio("NaN").is_err() && ratio("-0.1").is_err());
         assert_eq!(header_name("X-RateLimit-Limit"), Ok("X-RateLimit-Limit".into()));
         assert!(header_name("").is_err() && header_name("a b").is_err());
-        let count = count::<std::num::NonZeroUsize>;
+        let count = count::<NonZeroUsize>;
         assert!(count("0").is_err() && count("-1").is_err());
+        assert_eq!(count_to::<10>("10"), Ok(NonZeroUsize::new(10).unwrap()));
+        for text in ["0", "11", "-1", "1.5", "99999999999999999999"] {
+            let fault = "expected a whole number from 1 to 10".to_owned();
+            assert_eq!(count_to::<10>(text), Err(fault), "{text}");
+        }
     }
 }

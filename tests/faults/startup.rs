@@ -85,10 +85,29 @@ fn where_redis_is_required_it_does_not_start_without() {
     let launch = Launch::serve(&config).args(["--require-store", "--store", &url]);
     let Err(ended) = launch.try_start() else { panic!("it started") };
     assert_eq!(ended.status.code(), Some(1));
-    for told in ["--require-store", "refused", "127.0.0.1"] {
+    for told in ["--require-store", "refused", "127.0.0.1", "start it first, or leave"] {
         assert!(ended.stderr.contains(told), "{}", ended.stderr);
     }
     assert!(!ended.stderr.contains("hush"), "{}", ended.stderr);
+}
+
+/// It is there already: to start it is no advice.
+#[test]
+fn where_redis_is_required_and_refuses_the_login_that_is_told() {
+    let Some(server) = RedisServer::redis() else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = directory.path().join("config.yaml");
+    std::fs::write(&config, "domain: t").expect("a file");
+    let url = format!("redis://nobody:hush@127.0.0.1:{}", server.port());
+    let launch = Launch::serve(&config).args(["--require-store", "--store", &url]);
+    let Err(ended) = launch.try_start() else { panic!("it started") };
+    assert_eq!(ended.status.code(), Some(1));
+    for told in ["WRONGPASS", "check the user and the password", "; leave --require-store out"] {
+        assert!(ended.stderr.contains(told), "{}", ended.stderr);
+    }
+    for hidden in ["start it", "hush"] {
+        assert!(!ended.stderr.contains(hidden), "{}", ended.stderr);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -56,6 +56,8 @@ fn slips_are_told() {
         ("{max_share: 60%}", "invalid max_share '60%'"),
         ("{ttl: 1}", "invalid ttl '1' (in t > k=x); write a whole number and a unit"),
         ("{ttl: 2m}", "invalid ttl '2m' (in t > k=x); a lease lasts from 10ms to 60s"),
+        ("{ttl: 61s}", "invalid ttl '61s' (in t > k=x); a lease lasts from 10ms to 60s"),
+        ("{ttl: 1ms}", "invalid ttl '1ms' (in t > k=x); a lease lasts from 10ms to 60s"),
         ("{share: 1%}", "unknown key 'share'"),
         ("{max_shar: 1%}", "did you mean 'max_share'?"),
     ] {
@@ -63,6 +65,36 @@ fn slips_are_told() {
     }
     let all = refused("{rate: 1000/m, lease: {max_share: 0%, ttl: 1}}");
     assert_eq!(all.len(), 2, "{all:#?}");
+}
+
+#[test]
+fn a_share_that_comes_to_no_lease_is_refused() {
+    let small = |share, limit| {
+        format!(
+            "a max_share of {share} has no effect: of {limit} it is less than the 2 hits that a \
+             lease has at least (in t > k=x); "
+        )
+    };
+    for (rule, told, hint) in [
+        (
+            "{rate: 100/m, lease: {max_share: 1%}}",
+            small("1%", 100),
+            "write max_share: 2% or more, or remove lease",
+        ),
+        ("{rate: 199/m, lease: {}}", small("1%", 199), "write max_share: 1.01% or more"),
+        (
+            "{algorithm: token_bucket, rate: 1000/m, burst: 10, lease: {max_share: 10%}}",
+            small("10%", 10),
+            "write max_share: 20% or more",
+        ),
+        ("{rate: 3/m, lease: {max_share: 50%}}", small("50%", 3), "remove lease: the limit"),
+        ("{rate: 0/m, lease: {}}", small("1%", 0), "remove lease: the limit"),
+    ] {
+        assert_fault(rule, &format!("{told}{hint}"));
+    }
+    assert!(terms("{rate: 200/m, lease: {}}").is_some());
+    assert!(terms("{rate: 100/m, lease: {max_share: 2%}}").is_some());
+    assert!(terms("{rate: 199/m, lease: {max_share: 1.01%}}").is_some());
 }
 
 #[test]

@@ -28,6 +28,9 @@ fn wrong_usage_ends_with_2_and_says_what_is_wrong() {
         (vec!["serve", "--memory-limit", "lots"], "256MiB"),
         (vec!["serve", "--failure-mode", "shrug"], "open, closed, local, error"),
         (vec!["serve", "--replicas", "0"], "above zero"),
+        (vec!["serve", "--redis-lanes", "100000"], "from 1 to 1000"),
+        (vec!["serve", "--threads", "1001"], "from 1 to 1000"),
+        (vec!["serve", "--threads", "0"], "from 1 to 1000"),
         (vec!["serve", "--redis-script", "lua"], "eval, function"),
         (vec!["check", "a", "b"], "unexpected argument"),
     ] {

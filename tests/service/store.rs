@@ -35,3 +35,40 @@ fn a_near_cache_that_is_too_small_is_told() {
         assert_eq!(running.log().contains("512KiB, the smallest"), told, "{}", running.log());
     }
 }
+
+/// A `--store` that was forgotten would go unnoticed.
+#[test]
+fn settings_of_redis_beside_counters_in_memory_are_told_once() {
+    let (_directory, config) = directory();
+    let mut running = Launch::serve(&config)
+        .args(["--store", "memory", "--redis-lanes", "2", "--require-store"])
+        .env("TIDEGATE_REDIS_USERNAME", "ann")
+        .env("TIDEGATE_REDIS_PASSWORD", "hush")
+        .start();
+    let log = running.stop().stderr;
+    let told: Vec<&str> = log.lines().filter(|line| line.contains("no effect")).collect();
+    assert_eq!(told.len(), 1, "{log}");
+    for given in
+        ["--redis-lanes", "--require-store", "TIDEGATE_REDIS_USERNAME", "TIDEGATE_REDIS_PASSWORD"]
+    {
+        assert!(told[0].contains(given), "{given}: {log}");
+    }
+    for other in ["hush", "--near-cache", "--redis-batch"] {
+        assert!(!told[0].contains(other), "{other}: {log}");
+    }
+}
+
+#[test]
+fn defaults_and_variables_of_the_reference_are_not_told_as_without_effect() {
+    let (_directory, config) = directory();
+    let plain = Launch::serve(&config);
+    let reference = Launch::serve(&config)
+        .args(["--store", "memory", "--log-level", "info"])
+        .env("TIDEGATE_PROFILE", "reference")
+        .env("CACHE_KEY_PREFIX", "p")
+        .env("TIDEGATE_STORE_DEADLINE", "10ms");
+    for launch in [plain, reference] {
+        let log = launch.start().stop().stderr;
+        assert!(log.contains("defaults") && !log.contains("no effect"), "{log}");
+    }
+}

@@ -65,6 +65,27 @@ async fn no_cluster() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn no_sentinel() {
+    let Some(server) = RedisServer::redis() else { return };
+    let directory = directory();
+    let url = format!("redis+sentinel://127.0.0.1:{}/main", server.port());
+    let gate = serve(&url, &directory).start();
+    told_once(&gate, "this is no sentinel; name its sentinels instead, or", server.port()).await;
+}
+
+/// The other way round: a sentinel, by the URL of something else.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sentinel_that_is_taken_for_something_else() {
+    let Some(group) = Group::start(&[], &[]) else { return };
+    let port = group.sentinels[0].port;
+    for scheme in ["redis", "redis+cluster"] {
+        let directory = directory();
+        let gate = serve(&format!("{scheme}://127.0.0.1:{port}"), &directory).start();
+        told_once(&gate, "redis+sentinel://", port).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_server() {
     let Some(mut server) = RedisServer::redis() else { return };
     server.kill();

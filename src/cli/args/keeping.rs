@@ -148,6 +148,12 @@ impl TwoPasswords {
         }
     }
 
+    /// The variables with passwords for any Redis, where they are set.
+    pub(super) fn variables_of_redis() -> impl Iterator<Item = &'static str> {
+        let all = [Self::OF_REDIS, Self::OF_SENTINELS, Self::OF_PER_SECOND];
+        all.into_iter().map(|one| one.variable).filter(|variable| secret(variable).is_some())
+    }
+
     /// Those of sentinels.
     pub(super) const OF_SENTINELS: Self = Self {
         flag: "--redis-sentinel-password-file",

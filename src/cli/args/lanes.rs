@@ -5,7 +5,11 @@ use std::num::NonZeroUsize;
 use clap::Args;
 
 use crate::app::LaneOptions;
-use crate::cli::values::{Value, count};
+use crate::cli::values::{Value, count, count_to};
+
+/// Most connections to one server: a Redis has 10,000 for everybody together,
+/// and more of ours than this only make batches smaller.
+const MOST_LANES: usize = 1000;
 
 /// How decisions travel to Redis.
 #[derive(Clone, Copy, Debug, Args)]
@@ -13,10 +17,10 @@ use crate::cli::values::{Value, count};
 #[allow(clippy::struct_field_names, reason = "they are the names of the flags")]
 pub(super) struct Lanes {
     /// Connections to each Redis server; as many as threads serve (`--threads`)
-    /// unless said otherwise. More make batches smaller.
+    /// unless said otherwise, and 1000 at most. More make batches smaller.
     #[arg(
         long, env = "TIDEGATE_REDIS_LANES", value_name = "COUNT",
-        value_parser = Value(count::<NonZeroUsize>)
+        value_parser = Value(count_to::<MOST_LANES>)
     )]
     redis_lanes: Option<NonZeroUsize>,
     /// Most requests that one call of the script decides.

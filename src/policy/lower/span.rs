@@ -6,7 +6,7 @@ use crate::policy::fault::{Position, quoted};
 use crate::units::Span;
 
 /// Shortest window, lock or block: a clock tells shorter ones hardly apart.
-const MIN_SPAN: Span = Span::from_millis(10);
+pub const MIN_SPAN: Span = Span::from_millis(10);
 
 const HOW_TO_WRITE_A_SPAN: &str =
     "write a whole number and a unit, such as 100ms, 90s, 5m, 1h, 2d or 1w";
@@ -44,12 +44,18 @@ impl Window {
 impl Lowering<'_> {
     /// The span that `text` writes for the field `name`.
     pub(super) fn span(&mut self, name: &str, text: &str, at: Position) -> Option<Span> {
-        let Some(span) = parse_span(text) else {
+        let span = self.any_span(name, text, at)?;
+        self.bounded(name, text, span, at)
+    }
+
+    /// The same, however short or long.
+    pub(super) fn any_span(&mut self, name: &str, text: &str, at: Position) -> Option<Span> {
+        let span = parse_span(text);
+        if span.is_none() {
             let fault = self.fault(at, format!("invalid {name} {}", quoted(text)));
             self.faults.push(fault.hint(HOW_TO_WRITE_A_SPAN));
-            return None;
-        };
-        self.bounded(name, text, span, at)
+        }
+        span
     }
 
     /// `span`, if it is neither too short nor too long.

@@ -118,10 +118,13 @@ impl Rule {
             _ if says("max number of clients") => rule(Cause::MaxClients, "raise maxclients"),
             // The last hit of a log went out of it while its slot is on its way.
             _ if says(NOT_HERE) => rule(Cause::Cluster, "the slot is on its way to another node"),
-            _ if says("cluster support disabled") => rule(
-                Cause::Cluster,
-                "this is no node of Redis Cluster; begin its URL with redis://",
-            ),
+            _ if says("cluster support disabled") => rule(Cause::Cluster, NO_NODE),
+            _ if is_unknown(error, "SENTINEL") => rule(Cause::Other, NO_SENTINEL),
+            _ if is_unknown(error, "CLUSTER") => rule(Cause::Cluster, NO_NODE),
+            // A sentinel knows no EVALSHA and repeats the bytes that it was sent.
+            ErrorKind::Parse if error.to_string().contains("invalid utf-8") => {
+                rule(Cause::Other, SENTINEL)
+            }
             _ if error.detail().is_some_and(lacks_rights) => rule(Cause::Permission, RIGHTS),
             ErrorKind::Io => match tls::advice(&error.to_string()) {
                 Some(advice) => rule(Cause::Tls, advice).reconnecting(),
@@ -133,6 +136,15 @@ impl Rule {
 }
 
 const REPLICA: &str = "this is a read-only replica; name the master, or the sentinels that know it";
+
+const NO_SENTINEL: &str = "this is no sentinel; name its sentinels instead, or begin its URL with \
+                           redis:// and leave out the name of the master";
+
+const NO_NODE: &str = "this is no node of Redis Cluster; begin its URL with redis://, or with \
+                       redis+sentinel:// if it is a sentinel";
+
+const SENTINEL: &str = "is this a sentinel? begin its URL with redis+sentinel:// and end it with \
+                        the name of the master";
 
 const RIGHTS: &str = "give its user the commands that the README lists, on keys with the prefix of \
                       the counters";
@@ -251,8 +263,12 @@ const NO_FUNCTIONS: &str = "it knows no functions (FUNCTION LOAD); use Redis 7, 
                             or have the script run with --redis-script eval";
 
 fn lacks_functions(error: &RedisError) -> bool {
-    let unknown =
-        |detail: &str| detail.starts_with("unknown command") && detail.contains("FUNCTION");
+    is_unknown(error, "FUNCTION")
+}
+
+/// Whether the server says that it has no such command.
+fn is_unknown(error: &RedisError, command: &str) -> bool {
+    let unknown = |detail: &str| detail.starts_with("unknown command") && detail.contains(command);
     error.code() == Some("ERR") && error.detail().is_some_and(unknown)
 }
 
@@ -276,7 +292,8 @@ fn describe(error: &RedisError) -> String {
     match (error.code(), error.detail()) {
         (Some(code), Some(detail)) => said_in_script(&format!("{code} {detail}")).to_owned(),
         (Some(code), None) => code.to_owned(),
-        (None, _) => error.to_string(),
+        // Some have lines.
+        (None, _) => error.to_string().split_whitespace().collect::<Vec<_>>().join(" "),
     }
 }
 
