@@ -182,7 +182,7 @@ fn plan(mode: ChargeMode, limit: Limit, values: &[&str]) -> Plan {
 fn sweep(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("sweep of a shard");
     let store = MemoryStore::new(1 << 30);
-    let mut fill = || {
+    let fill = || {
         for user in 0..1_000_000 {
             store.decide(&plan(ChargeMode::Independent, fixed_window(), &[&format!("{user}")]));
         }

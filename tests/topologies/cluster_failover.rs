@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use crate::cluster::{Cluster, Kind};
 use crate::process::{PATIENCE, Running, eventually};
-use crate::{EXACT, answers, ask_once, serve, serve_within, start_on};
+use crate::{ANSWERING, EXACT, answers, ask_once, serve, serve_within, start_on};
 
 /// So many values are spread over all masters.
 const VALUES: usize = 24;
@@ -25,7 +25,7 @@ fn master_of(cluster: &Cluster, rule: &str, value: &str) -> usize {
 /// rule and master.
 async fn load(
     gate: &Running,
-    masters: Arc<Vec<[usize; 2]>>,
+    masters: Arc<Vec<[usize; 3]>>,
     stop: Arc<AtomicBool>,
 ) -> JoinSet<BTreeMap<(usize, &'static str, String), usize>> {
     let mut callers = JoinSet::new();
@@ -35,7 +35,7 @@ async fn load(
             let mut seen = BTreeMap::new();
             while !stop.load(Ordering::Relaxed) {
                 for value in (caller..VALUES).step_by(4) {
-                    for (nth, rule) in ["open", "closed"].into_iter().enumerate() {
+                    for (nth, rule) in ANSWERING.into_iter().enumerate() {
                         let value_text = value.to_string();
                         let asked = ask_once(channel.clone(), rule, &value_text);
                         let answer = timeout(PATIENCE, asked).await.unwrap_or("hangs".into());
@@ -60,8 +60,8 @@ async fn a_killed_master_is_followed(kind: Kind) {
     let url = format!("valkey+cluster://{}", seeds.join(","));
     let gate = start_on(&cluster, serve(&url, &directory));
     let place = |rule: &str, value: usize| master_of(&cluster, rule, &value.to_string());
-    let masters: Vec<[usize; 2]> =
-        (0..VALUES).map(|value| ["open", "closed"].map(|rule| place(rule, value))).collect();
+    let masters: Vec<[usize; 3]> =
+        (0..VALUES).map(|value| ANSWERING.map(|rule| place(rule, value))).collect();
     let masters = Arc::new(masters);
     // One value of each master, half used up.
     let before: Vec<String> = (0..3)

@@ -8,7 +8,7 @@ use tidegate::proto::{RateLimitRequest, RateLimitResponse};
 use crate::cluster::{Cluster, Kind};
 use crate::crowd::{ADMITTED, KEYS, RULES, channels, storm};
 use crate::redis::RedisServer;
-use crate::{EXACT, answers, ask, serve, serve_rules, start_on};
+use crate::{EXACT, answers, ask, ask_for, serve, serve_rules, start_on};
 
 async fn four_processes_share_limits(kind: Kind) {
     let Some(cluster) = Cluster::start_with(kind, 3, &[]) else { return };
@@ -104,6 +104,38 @@ async fn f22_twenty_descriptors_in_as_many_slots_are_counted_while_slots_move() 
     let all: usize = cluster.keys().iter().map(Vec::len).sum();
     assert_eq!(all, 20 + 3, "one key for each rate");
     assert_eq!(gate.metric("tidegate_store_errors"), None, "no decision failed");
+}
+
+/// `hash_tag: first_entry`: what callers have in common first shares a slot.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_entry_decides_the_slot() {
+    let Some(cluster) = Cluster::start_with(Kind::Redis, 3, &[]) else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let rules = "\
+domain: t
+descriptors:
+  - key: user
+    descriptors:
+      - {key: path, rate_limit: {unit: year, requests_per_unit: 3}}
+";
+    let launch = serve_rules(rules, "20s", &cluster.url(), &directory);
+    let gate = start_on(&cluster, launch.args(["--redis-hash-tag", "first_entry"]));
+    let channel = gate.channel().await;
+    for user in ["a", "b", "c"] {
+        let three = ["x", "y", "z"].map(|path| format!("[user={user}, path={path}]")).join(", ");
+        for expected in EXACT {
+            let overall = expected.split(' ').next().unwrap_or_default();
+            let all = format!("{overall} {{{expected}, {expected}, {expected}}}");
+            assert_eq!(ask_for(channel.clone(), &three).await, all);
+        }
+    }
+    let keys = cluster.keys().concat();
+    assert_eq!(keys.len(), 9, "{keys:?}");
+    for user in ["a", "b", "c"] {
+        let own = keys.iter().filter(|key| key.contains(&format!("user={user}")));
+        let slots: BTreeSet<u16> = own.map(|key| cluster.slot(key)).collect();
+        assert_eq!(slots.len(), 1, "{keys:?}");
+    }
 }
 
 /// Text from callers stays in the slot of its domain, and counts by itself.

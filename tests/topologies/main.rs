@@ -46,7 +46,11 @@ descriptors:
   - {key: three, failure_mode: error, rate_limit: {unit: year, requests_per_unit: 3}}
   - {key: open, failure_mode: open, rate_limit: {unit: year, requests_per_unit: 1000000}}
   - {key: closed, failure_mode: closed, rate_limit: {unit: year, requests_per_unit: 1000000}}
+  - {key: local, failure_mode: local, rate_limit: {unit: year, requests_per_unit: 1000000}}
 ";
+
+/// Those of the rules that answer while the store is away.
+const ANSWERING: [&str; 3] = ["open", "closed", "local"];
 
 /// The service on the store at `url`, whose calls wait long enough for a busy
 /// machine.
