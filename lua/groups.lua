@@ -28,36 +28,31 @@ local function copy(from, to)
   save(to)
 end
 
--- Takes the state that charge `i` is about in hand: as the charges before it left
--- it, or else as it is stored; returns why it cannot.
-local function take(i, key, at)
-  places[i] = at
+-- Takes the state that the charge at `at` is about in hand: as the charges before
+-- it left it, or else as it is stored. Gives its slot, or why it cannot.
+local function take(key, at)
   -- Leases are given back by requests of one charge: here nothing is.
   if since and args[at + 1] < 0 then args[at + 1] = REFUND_OF_NOTHING end
   local slot, limit = slots[key], args[at + 2]
   if slot then
-    charged[i] = slot
-    return load(slot)
+    load(slot)
+    return slot
   end
   local algorithm = modules[args[limit]] or load_module(args[limit])
   dirty = false
   local why = algorithm.read(key, limit)
-  if why then return why end
+  if why then return nil, why end
   slot = used + 1
-  charged[i], slots[key], slot_keys[slot], owners[slot] = slot, slot, key, algorithm
+  slots[key], slot_keys[slot], owners[slot] = slot, key, algorithm
   used = slot
-end
-
--- Charges the state in hand, and puts it aside.
-local function step_in_hand(i, cost, into, to)
-  local slot = charged[i]
-  owners[slot].step(cost, args[places[i] + 2], into, to)
-  save(slot)
+  return slot
 end
 
 local function step(i, cost, into, to)
-  load(charged[i])
-  step_in_hand(i, cost, into, to)
+  local slot = charged[i]
+  load(slot)
+  owners[slot].step(cost, args[places[i] + 2], into, to)
+  save(slot)
 end
 
 local function allowed(i) return reply[base + 5 * i - 4] == 1 end
@@ -113,8 +108,9 @@ local function write()
   local written = false
   for slot = 1, used do
     if dirties[slot] then
-      load(slot)
-      local failed = owners[slot].write(slot_keys[slot])
+      local owner = owners[slot]
+      owner.load(slot)
+      local failed = owner.write(slot_keys[slot])
       if failed then return written, failed end
       written = true
     end
@@ -134,11 +130,17 @@ return function(at, from, to, after)
     count = count + args[at + 1]
     at = at + 2
     for i = first, count do
-      why = why or take(i, keys[from + i], at)
-      if not why and first == count then
-        step_in_hand(i, args[at + 1], reply, base + 5 * i - 5)
-      elseif not why then
-        save(charged[i])
+      local slot
+      if not why then slot, why = take(keys[from + i], at) end
+      if slot then
+        local owner = owners[slot]
+        if first == count then
+          owner.step(args[at + 1], args[at + 2], reply, base + 5 * i - 5)
+        else
+          charged[i], places[i] = slot, at
+        end
+        owner.save(slot)
+        dirties[slot] = dirty
       end
       at = at + 3
     end
