@@ -103,7 +103,7 @@ impl Cluster {
         }
         wait_until("the replicas follow", || {
             self.nodes.iter().skip(MASTERS).all(|replica| {
-                let info: String = replica.run(&["INFO", "replication"]);
+                let info: String = replica.ask(&["INFO", "replication"]);
                 info.contains("role:slave") && info.contains("master_link_status:up")
             }) && self.nodes.iter().all(|node| {
                 let known: String = node.run(&["CLUSTER", "NODES"]);

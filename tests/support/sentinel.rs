@@ -44,7 +44,7 @@ impl Group {
                 && group.sentinels.iter().all(|sentinel| sentinel.sees("num-slaves", "1"))
         });
         Self::wait_until("the replica follows", || {
-            let info: String = group.replica.run(&["INFO", "replication"]);
+            let info: String = group.replica.ask(&["INFO", "replication"]);
             info.contains("master_link_status:up")
         });
         Some(group)

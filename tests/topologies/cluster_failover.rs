@@ -143,7 +143,7 @@ async fn a_master_of_a_cluster_that_hung_is_not_asked_when_it_wakes() {
     };
     assert!(holds(3), "{:?}", cluster.nodes[3].keys());
     eventually("it is a replica", || {
-        let info: String = cluster.nodes[0].run(&["INFO", "replication"]);
+        let info: String = cluster.nodes[0].ask(&["INFO", "replication"]);
         info.contains("role:slave")
     });
 }

@@ -97,7 +97,7 @@ async fn a_master_that_hung_is_not_asked_when_it_wakes() {
     until_decided(&gate).await;
     group.master.freeze();
     eventually("the replica is promoted", || {
-        let info: String = group.replica.run(&["INFO", "replication"]);
+        let info: String = group.replica.ask(&["INFO", "replication"]);
         info.contains("role:master")
     });
     until_decided(&gate).await;
