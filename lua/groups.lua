@@ -139,6 +139,7 @@ return function(at, from, to, after)
         else
           charged[i], places[i] = slot, at
         end
+        -- As `save` does; a call for each charge would cost a twentieth of it.
         owner.save(slot)
         dirties[slot] = dirty
       end

@@ -20,6 +20,7 @@ pub use settings::{FailureMode, HeaderNames, Settings};
 use self::fallback::Modes;
 use self::matching::{Match, Matches};
 use crate::clock::Clock;
+use crate::limit::sliding_log::MOST_LOGGED_HITS;
 use crate::limit::{Cost, Verdict};
 use crate::policy::{Domain, Policies};
 use crate::store::{
@@ -32,9 +33,6 @@ use crate::units::Hits;
 /// Most counters of one request. Redis serves nobody else while it decides a
 /// request, and so many already take it some 10 ms.
 const MAX_CHARGES: usize = 1024;
-
-/// Most hits that one request may write into logs: as many as the largest log has.
-const MAX_LOGGED: u64 = 100_000;
 
 /// How far a request has come.
 #[allow(clippy::large_enum_variant, reason = "it lives for a moment; a box would cost more")]
@@ -225,7 +223,9 @@ impl Decider {
         if sent > most {
             return Err(StoreError::TooMuch { sent, most });
         }
-        let (sent, most) = (plan.charges.iter().map(Charge::logged).sum(), MAX_LOGGED);
+        // Into all logs together, no more than the largest can hold.
+        let (sent, most) =
+            (plan.charges.iter().map(Charge::logged).sum(), u64::from(MOST_LOGGED_HITS));
         if sent > most {
             return Err(StoreError::TooManyLogged { sent, most });
         }

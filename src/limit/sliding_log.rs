@@ -19,6 +19,10 @@ use crate::units::{Hits, Span, Timestamp};
 /// The most hits that a log may hold unless said otherwise.
 pub const DEFAULT_MAX_WINDOW_SIZE: u32 = 1_000;
 
+/// The most hits that a log may ever hold: it keeps the moment of each, and so many
+/// written at once must not hold up Redis for long.
+pub const MOST_LOGGED_HITS: u32 = 100_000;
+
 /// What the log outlives its window by, as the seeds of this project have it.
 const HEADROOM: Span = Span::from_secs(1);
 

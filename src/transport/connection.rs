@@ -64,7 +64,8 @@ where
     }
 }
 
-fn tell(ended: hyper::Result<()>) {
+/// Tells of a connection that did not end in order.
+pub(super) fn tell(ended: hyper::Result<()>) {
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended badly");
     }

@@ -7,11 +7,17 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpSocket, UnixListener, UnixStream, lookup_host};
+use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream, lookup_host};
+use tokio::time::sleep;
 
 /// Connections that the kernel keeps for us while we are busy.
 const BACKLOG: u32 = 1024;
+
+/// How long to wait before accepting again when that fails, for example because
+/// no file descriptors are left.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// A TCP address, `host:port`. The host may be a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -242,6 +248,30 @@ impl Drop for SocketFile {
             let _ = fs::remove_file(&self.path);
         }
     }
+}
+
+/// The next connection that `accept` gives, however often that fails before.
+pub(super) async fn accepted<T, F>(accept: impl Fn() -> F) -> T
+where
+    F: Future<Output = io::Result<T>>,
+{
+    loop {
+        match accept().await {
+            Ok(accepted) => return accepted,
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection; trying again");
+                sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+/// The next connection to a TCP port.
+pub(super) async fn accept_tcp(listener: &TcpListener) -> io::Result<TcpStream> {
+    let (stream, _) = listener.accept().await?;
+    // An answer is one small segment; waiting for more costs 40 ms.
+    let _ = stream.set_nodelay(true);
+    Ok(stream)
 }
 
 #[cfg(test)]

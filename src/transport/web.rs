@@ -27,7 +27,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::codegen::Service as _;
 
-use super::workers::PAUSE;
+use super::connection::tell;
+use super::listen::{accept_tcp, accepted};
 
 /// How long clients may take, and how many there may be.
 #[derive(Clone, Copy, Debug)]
@@ -104,18 +105,7 @@ async fn accept(
     room: &Arc<Semaphore>,
 ) -> Option<(TcpStream, OwnedSemaphorePermit)> {
     let permit = Arc::clone(room).acquire_owned().await.ok()?;
-    loop {
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                let _ = stream.set_nodelay(true);
-                return Some((stream, permit));
-            }
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection; trying again");
-                sleep(PAUSE).await;
-            }
-        }
-    }
+    Some((accepted(|| accept_tcp(listener)).await, permit))
 }
 
 async fn serve_one(stream: TcpStream, router: Router, bounds: Bounds, closing: CancellationToken) {
@@ -128,16 +118,13 @@ async fn serve_one(stream: TcpStream, router: Router, bounds: Bounds, closing: C
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(bounds.head);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), answer));
-    let ended = tokio::select! {
+    tell(tokio::select! {
         ended = &mut connection => ended,
         () = closing.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }
-    };
-    if let Err(error) = ended {
-        tracing::debug!(%error, "a connection ended badly");
-    }
+    });
 }
 
 /// A body on its way to us.

@@ -13,7 +13,6 @@ use std::net::TcpStream as StdTcpStream;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::Handle;
@@ -24,13 +23,9 @@ use tokio_util::task::TaskTracker;
 use super::age::Age;
 use super::call::Calls;
 use super::connection;
-use super::listen::Listener;
+use super::listen::{Listener, accept_tcp, accepted};
 use super::tls::Tls;
 use crate::threads::Threads;
-
-/// How long to wait before accepting again when that fails, for example because
-/// no file descriptors are left.
-pub(super) const PAUSE: Duration = Duration::from_millis(100);
 
 /// How connections are served.
 #[derive(Clone, Debug)]
@@ -100,14 +95,7 @@ async fn accept(
     closing: &CancellationToken,
 ) {
     loop {
-        let socket = match accept_one(listener).await {
-            Ok(socket) => socket,
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection; trying again");
-                tokio::time::sleep(PAUSE).await;
-                continue;
-            }
-        };
+        let socket = accepted(|| accept_one(listener)).await;
         let least = workers.iter().min_by_key(|worker| worker.load.load(Ordering::Relaxed));
         let Some(worker) = least else { return };
         worker.load.fetch_add(1, Ordering::Relaxed);
@@ -123,12 +111,7 @@ async fn accept(
 
 async fn accept_one(listener: &Listener) -> io::Result<Socket> {
     match listener {
-        Listener::Tcp(listener) => {
-            let (stream, _) = listener.accept().await?;
-            // An answer is one small segment; waiting for more costs 40 ms.
-            let _ = stream.set_nodelay(true);
-            stream.into_std().map(Socket::Tcp)
-        }
+        Listener::Tcp(listener) => accept_tcp(listener).await?.into_std().map(Socket::Tcp),
         Listener::Unix(listener) => listener.accept().await?.0.into_std().map(Socket::Unix),
     }
 }

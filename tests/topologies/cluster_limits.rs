@@ -33,18 +33,9 @@ async fn four_processes_admit_exactly_the_limit_in_a_cluster_of_valkey() {
     four_processes_share_limits(Kind::Valkey).await;
 }
 
-/// Two rates each, which must share a slot, and every algorithm. The amounts are
-/// more than F22 takes.
-const MANY: &str = "\
-domain: t
-descriptors:
-  - {key: fixed, rate_limit: {window: 3000d, requests_per_unit: 300, align: first_hit}}
-  - {key: log, rate_limit: {algorithm: sliding_window_log, limit: 300, window: 3000d}}
-  - {key: counter, rate_limit: {algorithm: sliding_window_counter, limit: 300, window: 3000d}}
-  - {key: bucket, rate_limit: {algorithm: token_bucket, burst: 300, rate: 1/50d}}
-  - {key: gcra, rate_limit: {algorithm: gcra, burst: 300, rate: 1/50d}}
-  - {key: two, rate_limit: {rates: [{window: 2000d, limit: 300, align: first_hit}, {window: 3000d, limit: 900, align: first_hit}]}}
-";
+/// A rule with two rates, which must share a slot, beside those of every algorithm.
+/// The amounts are more than F22 takes.
+const TWO: &str = "  - {key: two, rate_limit: {rates: [{window: 2000d, limit: 300, align: first_hit}, {window: 3000d, limit: 900, align: first_hit}]}}\n";
 const MANY_KEYS: [&str; 6] = ["fixed", "log", "counter", "bucket", "gcra", "two"];
 
 /// A request with 20 descriptors of all kinds.
@@ -63,7 +54,8 @@ pub fn left(response: &RateLimitResponse) -> BTreeSet<u32> {
 async fn f22_twenty_descriptors_in_as_many_slots_are_counted_while_slots_move() {
     let Some(cluster) = Cluster::start_with(Kind::Redis, 3, &[]) else { return };
     let directory = tempfile::tempdir().expect("a directory");
-    let gate = start_on(&cluster, serve_rules(MANY, "20s", &cluster.url(), &directory));
+    let rules = format!("{RULES}{TWO}");
+    let gate = start_on(&cluster, serve_rules(&rules, "20s", &cluster.url(), &directory));
     let mut client = RateLimitServiceClient::new(gate.channel().await);
     for nth in 1..=50 {
         let response = client.should_rate_limit(twenty()).await.expect("an answer").into_inner();
@@ -95,7 +87,7 @@ async fn f22_twenty_descriptors_in_as_many_slots_are_counted_while_slots_move() 
         })
     });
     // Another process counts on, by functions.
-    let launch = serve_rules(MANY, "20s", &cluster.url(), &directory);
+    let launch = serve_rules(&rules, "20s", &cluster.url(), &directory);
     let other = start_on(&cluster, launch.args(["--redis-script", "function"]));
     let mut client = RateLimitServiceClient::new(other.channel().await);
     let response = client.should_rate_limit(twenty()).await.expect("an answer").into_inner();

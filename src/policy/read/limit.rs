@@ -3,14 +3,11 @@
 use super::keys::Section;
 use super::scalar::Meaning;
 use super::{Given, Reader, field, is_nothing};
+use crate::limit::sliding_log::MOST_LOGGED_HITS;
 use crate::policy::raw::{
     Field, Located, RawAddresses, RawLease, RawLimit, RawRateLimit, RawReplace,
 };
 use crate::policy::yaml::{Kind, Node};
-
-/// The largest `max_window_size`: a log keeps the moment of every hit, for each
-/// key, and a hit that costs so many must not hold up Redis for long.
-const MOST_LOGGED_HITS: u32 = 100_000;
 
 impl Reader<'_> {
     pub(super) fn rate_limit(&mut self, node: &Node) -> Option<RawRateLimit> {

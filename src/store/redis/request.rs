@@ -8,7 +8,7 @@ use super::failure::{Refused, unusable_counter};
 use super::msgpack::{Item, Reader, put_negative, put_number};
 use super::part::Part;
 use crate::limit::{Cost, Verdict};
-use crate::store::{Role, StoreError, Verdicts};
+use crate::store::{Charge, Role, StoreError, Verdicts};
 use crate::units::{Hits, Span, Timestamp};
 
 /// What a caller waits for.
@@ -73,7 +73,7 @@ pub(super) struct Request {
 }
 
 /// Writing so many hits into a log takes Redis as long as a charge does.
-const LOGGED_PER_CHARGE: usize = 10;
+const LOGGED_PER_CHARGE: u64 = 10;
 
 /// A charge that is written out.
 #[derive(Debug)]
@@ -98,7 +98,6 @@ impl Request {
         let mut out = Integers { bytes: Vec::with_capacity(160), count: 0 };
         let mut charges = SmallVec::with_capacity(plan.charges.len());
         let mut groups = SmallVec::new();
-        let mut logged: usize = 0;
         for group in plan.groups() {
             groups.push((group.quota_passes, group.charges.len()));
             for charge in group.charges {
@@ -107,8 +106,6 @@ impl Request {
                 let (integers, limit_end) = (out.count - before, out.bytes.len());
                 out.bytes.extend_from_slice(prefix.as_bytes());
                 out.bytes.extend_from_slice(plan.keys.get(charge.key));
-                logged =
-                    logged.saturating_add(usize::try_from(charge.logged()).unwrap_or(usize::MAX));
                 let (role, cost, key_end) = (group.role(charge), charge.cost, out.bytes.len());
                 charges.push(Written { role, cost, integers, limit_end, key_end });
             }
@@ -118,7 +115,9 @@ impl Request {
             Some(taken) => Moment::Since(taken),
             None => Moment::Now,
         };
-        let work = plan.charges.len().saturating_add(logged / LOGGED_PER_CHARGE);
+        let logged: u64 = plan.charges.iter().map(Charge::logged).sum();
+        let logged = usize::try_from(logged / LOGGED_PER_CHARGE).unwrap_or(usize::MAX);
+        let work = charges.len().saturating_add(logged);
         Self { moment, manner, charges, work, groups, bytes: out.bytes, answer }
     }
 
@@ -233,12 +232,10 @@ impl Integers {
 
 /// The limits of a batch. Those met last are written once only: most requests of
 /// a batch are about few rules.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Limits {
     /// Their text.
     pub(super) written: Integers,
-    /// How many integers stand before them.
-    before: u32,
     /// Where some begin and end in the text, and where they stand for the script.
     recent: SmallVec<[(usize, usize, u64); RECENT]>,
     /// Which of these is replaced next.
@@ -249,10 +246,8 @@ pub(super) struct Limits {
 const RECENT: usize = 8;
 
 impl Limits {
-    /// None, with so many integers before them.
-    pub(super) fn after(before: u32) -> Self {
-        Self { written: Integers::default(), before, recent: SmallVec::new(), oldest: 0 }
-    }
+    /// How many integers stand before them: the moment, and where the requests begin.
+    pub(super) const BEFORE: u32 = 2;
 
     /// Where `limit` stands, counted from 1: the text of so many `integers`.
     fn place(&mut self, limit: &[u8], integers: u32) -> u64 {
@@ -261,7 +256,7 @@ impl Limits {
         if let Some(&(_, _, at)) = self.recent.iter().find(is_it) {
             return at;
         }
-        let at = u64::from(self.before + self.written.count) + 1;
+        let at = u64::from(Self::BEFORE + self.written.count) + 1;
         let start = bytes.len();
         self.written.bytes.extend_from_slice(limit);
         self.written.count += integers;

@@ -71,8 +71,7 @@ impl Batch {
     /// Appends what the script is given: the number of keys, the keys and one
     /// argument.
     pub(super) fn write_to(&self, command: &mut Cmd) {
-        // The moment and where the requests begin stand before the limits.
-        let (mut limits, mut requests) = (Limits::after(2), Integers::default());
+        let (mut limits, mut requests) = (Limits::default(), Integers::default());
         command.arg(self.charges);
         for request in &self.requests {
             request.write_to(&mut limits, &mut requests);
@@ -82,9 +81,10 @@ impl Batch {
         }
         let limits = limits.written;
         let mut argument = Vec::with_capacity(limits.bytes.len() + requests.bytes.len() + 24);
-        put_array(&mut argument, 2 + limits.count + requests.count);
+        let before = Limits::BEFORE + limits.count;
+        put_array(&mut argument, before + requests.count);
         self.moment.write_to(&mut argument);
-        put_number(&mut argument, u64::from(3 + limits.count));
+        put_number(&mut argument, u64::from(before) + 1);
         argument.extend_from_slice(&limits.bytes);
         argument.extend_from_slice(&requests.bytes);
         command.arg(argument);
